@@ -1,0 +1,52 @@
+"""Engines, transactions and migration. The only place that commits."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+
+def normal_url(url: str) -> URL:
+    """`postgres://` and `postgresql://` name the driver that we ship."""
+    scheme, _, rest = url.partition("://")
+    if scheme in ("postgres", "postgresql"):
+        url = f"postgresql+psycopg://{rest}"
+    return make_url(url)
+
+
+def sync_engine(url: str, *, pool_size: int = 4) -> Engine:
+    """Opens connections lazily, so it may be made before a fork and used after it."""
+    return create_engine(normal_url(url), pool_size=pool_size, pool_pre_ping=True)
+
+
+def async_engine(url: str, *, pool_size: int = 8) -> AsyncEngine:
+    return create_async_engine(normal_url(url), pool_size=pool_size, pool_pre_ping=True)
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    with engine.begin() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def async_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    async with engine.begin() as connection:
+        yield connection
+
+
+def migrate(url: str, revision: str = "head") -> None:
+    """Bring the schema to `revision`. Safe to run twice, and by two processes at once."""
+    config = Config()
+    config.set_main_option("script_location", str(_migrations()))
+    config.attributes["url"] = normal_url(url)
+    command.upgrade(config, revision)
+
+
+def _migrations() -> Path:
+    return Path(__file__).parent.parent / "migrations"

@@ -1,0 +1,141 @@
+"""The vocabulary of the domain: frozen values, standard library only.
+
+Nothing here knows HTTP, SQL, Celery or torch. Every other module of the project speaks in these words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+#: Any JSON value as `msgspec.json.decode` returns it.
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+
+class Lane(StrEnum):
+    """How urgent an item is. A worker always takes the most urgent lane that has items."""
+
+    #: Somebody waits for the answer.
+    INTERACTIVE = "interactive"
+    #: A job whose results are wanted soon.
+    BULK = "bulk"
+    #: Work for idle hours, such as rescoring.
+    NIGHTLY = "nightly"
+
+
+class ItemStatus(StrEnum):
+    """Where an item stands. All but QUEUED and LEASED are final."""
+
+    #: Waits for a worker.
+    QUEUED = "queued"
+    #: A worker holds it until its lease runs out.
+    LEASED = "leased"
+    #: Every question has its decision.
+    DONE = "done"
+    #: It can never be answered; `error` says why.
+    FAILED = "failed"
+    #: Its workers died too often while they held it.
+    DEAD = "dead"
+    #: Its batch was cancelled before it was read.
+    CANCELLED = "cancelled"
+    #: Its batch's completion window ended before it was read.
+    EXPIRED = "expired"
+
+
+class BatchStatus(StrEnum):
+    """OpenAI's batch states. An ingest is one transaction, so `validating` and `finalizing` never show."""
+
+    IN_PROGRESS = "in_progress"
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+TERMINAL = (
+    BatchStatus.COMPLETED,
+    BatchStatus.FAILED,
+    BatchStatus.EXPIRED,
+    BatchStatus.CANCELLED,
+)
+
+
+class QuestionType(StrEnum):
+    """How a question is answered, in the words of the System One wire format."""
+
+    #: One of several options.
+    CHOICE = "choice"
+    #: Yes or no.
+    NOUL = "noul"
+    #: A level on an ordered scale.
+    SCORE = "score"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """One possible answer: a choice's option, a side of a yes/no, or a level of a score."""
+
+    #: What the answer is called in results.
+    name: str
+    #: What the model is told about it.
+    description: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A typed question about a state."""
+
+    #: The client's name for it; the model never sees it.
+    id: str
+    type: QuestionType
+    #: What is asked; may be empty.
+    instructions: str
+    #: In the order of their labels. A yes/no has `yes`, `no`; a score its levels.
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionSet:
+    """Questions that are asked together, with the system instructions they share."""
+
+    #: Becomes the system message; None leaves it out.
+    instructions: str | None
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """An item that a worker holds: the right to finish it, until the lease ends."""
+
+    id: int
+    #: Only a result that carries the item's newest fence is stored.
+    fence: int
+    #: How often the item was claimed, this time included.
+    attempt: int
+    tenant_id: int
+    state_hash: bytes
+    question_set_hash: bytes
+    #: Seconds between the item's submission and this claim.
+    queue_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ItemError:
+    """Why an item has no answers, in words for the person who sent it."""
+
+    #: Stable, for programs: `context_length_exceeded`, `duplicate_custom_id`, ...
+    code: str
+    message: str
+    #: The field at fault, as a path such as `state` or `questions.team.criteria`.
+    param: str | None = None
+    #: The line of the input file, or the position in `requests`, counted from 1.
+    line: int | None = None
+
+    def as_json(self) -> Mapping[str, str | int | None]:
+        return {
+            "code": self.code,
+            "message": self.message,
+            "param": self.param,
+            "line": self.line,
+        }
