@@ -5,11 +5,13 @@ Nothing here knows HTTP, SQL, Celery or torch. Every other module of the project
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias
+from uuid import UUID
 
 #: Any JSON value as `msgspec.json.decode` returns it.
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 class Lane(StrEnum):
@@ -102,6 +104,28 @@ class QuestionSet:
     #: Becomes the system message; None leaves it out.
     instructions: str | None
     questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """What a client wants done with its items."""
+
+    tenant_id: int
+    lane: Lane = Lane.BULK
+    #: Within the lane; lower goes first.
+    priority: int = 0
+    #: The route whose bodies the items have.
+    endpoint: str = "/v1/systemone"
+    model: str | None = None
+    input_file_id: UUID | None = None
+    #: As the client wrote it, and as time.
+    completion_window: str = "24h"
+    expires_in: timedelta = timedelta(hours=24)
+    metadata: dict[str, str] | None = None
+    webhook: dict[str, Json] | None = None
+    idempotency_key: str | None = None
+    #: SHA-256 of the request, when it has a key.
+    request_hash: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -170,7 +170,7 @@ def upgrade() -> None:
         sa.Column("metadata", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("webhook", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
         sa.Column("errors", postgresql.JSONB(astext_type=sa.Text()), nullable=True),
-        sa.Column("total", sa.Integer(), nullable=False),
+        sa.Column("total", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("done", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("failed", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("dead", sa.Integer(), server_default=sa.text("0"), nullable=False),
@@ -195,15 +195,15 @@ def upgrade() -> None:
             name=op.f("ck_batches_terminal_time"),
         ),
         sa.CheckConstraint(
-            "(status IN ('completed', 'failed', 'expired', 'cancelled')) = (done + failed + dead + cancelled + expired = total)",
-            name=op.f("ck_batches_terminal_when_all_final"),
-        ),
-        sa.CheckConstraint(
             "lane IN ('interactive', 'bulk', 'nightly')", name=op.f("ck_batches_lane")
         ),
         sa.CheckConstraint(
             "status IN ('in_progress', 'cancelling', 'completed', 'failed', 'expired', 'cancelled')",
             name=op.f("ck_batches_status"),
+        ),
+        sa.CheckConstraint(
+            "total = 0 OR (status IN ('completed', 'failed', 'expired', 'cancelled')) = (done + failed + dead + cancelled + expired = total)",
+            name=op.f("ck_batches_terminal_when_all_final"),
         ),
         sa.CheckConstraint(
             "least(done, failed, dead, cancelled, expired) >= 0 AND done + failed + dead + cancelled + expired <= total",

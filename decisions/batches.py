@@ -1,0 +1,155 @@
+"""Batches: insert, read, list, cancel, results. Statements only."""
+
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Insert, Select, TextClause, func, insert, select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from decisions.queue import SETTLE
+from decisions.tables import batches, idempotency_keys
+from decisions.types import BatchStatus, Submission
+
+#: Line errors that a batch shows of itself; all of them are in its results.
+SHOWN_ERRORS = 100
+
+
+def insert_batch(batch_id: UUID, submission: Submission) -> Insert:
+    return insert(batches).values(
+        id=batch_id,
+        tenant_id=submission.tenant_id,
+        status=BatchStatus.IN_PROGRESS,
+        lane=submission.lane,
+        endpoint=submission.endpoint,
+        model=submission.model,
+        input_file_id=submission.input_file_id,
+        completion_window=submission.completion_window,
+        metadata=submission.metadata,
+        webhook=submission.webhook,
+        expires_at=func.now() + submission.expires_in,
+    )
+
+
+def take_key(batch_id: UUID, submission: Submission) -> Insert:
+    """Returns a row only to the first submission with this key; others wait for the first to end."""
+    return (
+        upsert(idempotency_keys)
+        .values(
+            tenant_id=submission.tenant_id,
+            key=submission.idempotency_key,
+            request_hash=submission.request_hash,
+            batch_id=batch_id,
+        )
+        .on_conflict_do_nothing()
+        .returning(idempotency_keys.c.batch_id)
+    )
+
+
+def find_key(submission: Submission) -> Select[UUID, bytes]:
+    return select(idempotency_keys.c.batch_id, idempotency_keys.c.request_hash).where(
+        idempotency_keys.c.tenant_id == submission.tenant_id,
+        idempotency_keys.c.key == submission.idempotency_key,
+    )
+
+
+def refuse_duplicates(batch_id: UUID) -> TextClause:
+    """Every item but the first with its custom_id fails, and says which line was first."""
+    return text(
+        """
+        WITH numbered AS (
+          SELECT id, line, custom_id, min(line) OVER (PARTITION BY custom_id) AS first
+          FROM items WHERE batch_id = :batch_id AND custom_id IS NOT NULL
+        )
+        UPDATE items i SET status = 'failed', finished_at = now(), error = jsonb_build_object(
+          'code', 'duplicate_custom_id',
+          'message', format('custom_id %s is already on line %s', to_json(n.custom_id), n.first),
+          'param', 'custom_id', 'line', n.line)
+        FROM numbered n WHERE i.id = n.id AND n.line > n.first AND i.status = 'queued'
+        """
+    ).bindparams(batch_id=batch_id)
+
+
+def count_items(batch_id: UUID) -> TextClause:
+    """Give the new batch its totals; one whose every line was refused has failed. Returns the total."""
+    return text(
+        """
+        WITH counted AS (
+          SELECT count(*) AS total, count(*) FILTER (WHERE status = 'failed') AS failed
+          FROM items WHERE batch_id = :batch_id
+        ), shown AS (
+          SELECT jsonb_agg(error ORDER BY line) AS errors FROM (
+            SELECT error, line FROM items WHERE batch_id = :batch_id AND status = 'failed'
+            ORDER BY line LIMIT :shown) first
+        ), updated AS (
+          UPDATE batches b SET total = counted.total, failed = counted.failed,
+            errors = shown.errors,
+            status = CASE WHEN counted.failed = counted.total AND counted.total > 0
+              THEN 'failed' ELSE b.status END,
+            failed_at = CASE WHEN counted.failed = counted.total AND counted.total > 0
+              THEN now() END
+          FROM counted, shown WHERE b.id = :batch_id
+          RETURNING b.id, b.tenant_id, b.status, b.total
+        ), told AS (
+          INSERT INTO events (tenant_id, batch_id, type)
+          SELECT tenant_id, id, 'batch.failed' FROM updated WHERE status = 'failed'
+        )
+        SELECT total FROM updated
+        """
+    ).bindparams(batch_id=batch_id, shown=SHOWN_ERRORS)
+
+
+def get(tenant_id: int, batch_id: UUID) -> Select[Any]:
+    return select(batches).where(batches.c.tenant_id == tenant_id, batches.c.id == batch_id)
+
+
+def page(tenant_id: int, after: UUID | None, limit: int) -> Select[Any]:
+    """Newest first; `after` is the last id of the page before. Ids are in order of creation."""
+    query = select(batches).where(batches.c.tenant_id == tenant_id)
+    if after is not None:
+        query = query.where(batches.c.id < after)
+    return query.order_by(batches.c.id.desc()).limit(limit)
+
+
+def start_cancel(tenant_id: int, batch_id: UUID) -> TextClause:
+    """Does nothing to a batch that is final already."""
+    return text(
+        """
+        UPDATE batches SET status = 'cancelling', cancelling_at = now()
+        WHERE id = :batch_id AND tenant_id = :tenant_id AND status = 'in_progress'
+        """
+    ).bindparams(tenant_id=tenant_id, batch_id=batch_id)
+
+
+def cancel_queued(batch_id: UUID) -> TextClause:
+    """Finish what no worker holds; after `start_cancel`, in the same transaction."""
+    return text(
+        f"""
+        WITH final AS (
+          UPDATE items i SET status = 'cancelled', finished_at = now()
+          FROM batches b
+          WHERE b.id = :batch_id AND b.status = 'cancelling'
+            AND i.batch_id = b.id AND i.status = 'queued'
+          RETURNING i.batch_id, i.status, 0 AS input_tokens, 0 AS output_tokens
+        ), {SETTLE}
+        SELECT count(*) FROM final
+        """
+    ).bindparams(batch_id=batch_id)
+
+
+def results(batch_id: UUID, after_line: int, limit: int) -> TextClause:
+    """Final items in line order, each with its decisions as JSON, from `after_line` on."""
+    return text(
+        """
+        SELECT i.id, i.line, i.custom_id, i.status, i.error, i.question_set_hash,
+          (SELECT json_agg(json_build_object(
+              'id', d.id, 'question_id', d.question_id, 'answer_index', d.answer_index,
+              'value', d.value, 'probabilities', d.probabilities, 'confidence', d.confidence,
+              'label_mass', d.label_mass, 'argmax_is_label', d.argmax_is_label,
+              'prompt_tokens', d.prompt_tokens, 'model_version_id', d.model_version_id))
+            FROM decisions d WHERE d.item_id = i.id) AS decisions
+        FROM items i
+        WHERE i.batch_id = :batch_id AND i.line > :after_line
+          AND i.status NOT IN ('queued', 'leased')
+        ORDER BY i.line LIMIT :limit
+        """
+    ).bindparams(batch_id=batch_id, after_line=after_line, limit=limit)
