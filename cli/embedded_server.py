@@ -49,7 +49,7 @@ class EmbeddedServer(ABC):
 
     def start(self) -> str:
         """Returns the url once the server answers. Raises ProcessError with the end of its log."""
-        self.home.path.mkdir(parents=True, exist_ok=True)
+        assert not self.alive
         self.folder.open()
         try:
             self._prepare()
