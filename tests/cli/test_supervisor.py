@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from cli.processes import Command, Process
 from cli.supervisor import Supervisor, ending_on_signals
-argv = [sys.executable, "-c", "import signal; signal.pause()"]
+argv = [sys.executable, "-c", "import signal; print('ready', flush=True); signal.pause()"]
 with ending_on_signals(), Supervisor() as supervisor:
     child = Process(Command(name="child", argv=argv, env={}, log=Path(sys.argv[1])))
     supervisor.start(child)
@@ -71,9 +71,12 @@ def up(log: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def child_of(up: "subprocess.Popen[str]") -> psutil.Process:
+def child_of(up: "subprocess.Popen[str]", log: Path) -> psutil.Process:
+    """Once it runs the program itself: before, the leash would notice a lost parent."""
     assert up.stdout is not None
-    return psutil.Process(int(up.stdout.readline()))
+    child = psutil.Process(int(up.stdout.readline()))
+    wait_for_line(log)
+    return child
 
 
 def until_ended(process: Process) -> None:
@@ -173,9 +176,9 @@ class Broken(Process):
     [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGHUP, 128 + signal.SIGHUP)],
 )
 def test_a_signal_ends_the_supervisor_and_its_child(
-    up: "subprocess.Popen[str]", number: signal.Signals, code: int
+    up: "subprocess.Popen[str]", log: Path, number: signal.Signals, code: int
 ) -> None:
-    child = child_of(up)
+    child = child_of(up, log)
     up.send_signal(number)
     assert up.wait(SECONDS) == code
     assert not child.is_running()
@@ -189,14 +192,14 @@ def test_ctrl_c_ends_the_supervisor_and_its_child(log: Path) -> None:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as up:
-        child = child_of(up)
+        child = child_of(up, log)
         up.send_signal(signal.SIGINT)
         assert up.wait(SECONDS) == -signal.SIGINT
         assert not child.is_running()
 
 
-def test_kill_9_of_the_supervisor_ends_its_child(up: "subprocess.Popen[str]") -> None:
-    child = child_of(up)
+def test_kill_9_of_the_supervisor_ends_its_child(up: "subprocess.Popen[str]", log: Path) -> None:
+    child = child_of(up, log)
     up.kill()
     assert psutil.wait_procs([child], timeout=SECONDS)[1] == []
 
