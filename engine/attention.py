@@ -1,0 +1,207 @@
+"""Attention over a packed pass: each row attends to its own state, then to its own span.
+
+    rows of a pass:   |-- span 0 --|----- span 1 -----|- span 2 -|      packed, never padded
+    keys of a row:    stored state of its span (all, or the window)  +  its span up to itself
+
+    scores = q . [K_state | K_own]^T * scaling     two products into one buffer, no keys copied
+    out    = softmax(scores) . [V_state | V_own]   two products, state first
+
+Query rows go in blocks that start at the span's own first row, so what a row is summed with depends
+on its span and its state alone. No pair of different spans is ever computed; only the diagonal block
+is masked. Registered with transformers as `weighbridge`; the pass reaches it as a keyword of forward.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.errors import UnsupportedModel
+from engine.kv import KVFormat, PackedLayer
+from engine.prefixes import StoredPrefix
+
+ATTENTION = "weighbridge"
+#: Query tokens of a block: enough to fill the matrix units, few enough to keep scores in cache.
+BLOCK_TOKENS = 64
+#: Scores of one block take at most this, by taking fewer rows of a long state.
+BLOCK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Neighbouring rows of a pass that belong to one sequence."""
+
+    #: First row.
+    start: int
+    #: One past the last row.
+    stop: int
+    #: The state that they follow, None when they are a state themselves.
+    past: StoredPrefix | None
+
+    @property
+    def offset(self) -> int:
+        """Position of the first row in its sequence."""
+        return len(self.past) if self.past else 0
+
+
+class Scratch:
+    """Buffers that live from pass to pass: fresh ones would be paged in again for every layer."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """An uninitialised tensor, valid until the next take of the same name."""
+        size = 1
+        for length in shape:
+            size *= length
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.numel() < size or buffer.dtype != like.dtype:
+            buffer = torch.empty(size, dtype=like.dtype, device=like.device)
+            self._buffers[name] = buffer
+        return buffer[:size].view(shape)
+
+
+class PackedPass:
+    """What one forward pass attends to; collects the layers of states when `keep` is given."""
+
+    def __init__(self, spans: Sequence[Span], scratch: Scratch, keep: KVFormat | None) -> None:
+        self.spans = spans
+        self.scratch = scratch
+        self._keep = keep
+        #: Per span, its layers in stored form.
+        self.kept: list[list[PackedLayer]] = [[] for _ in spans]
+        #: Layers seen.
+        self.calls = 0
+
+    def store(self, keys: Tensor, values: Tensor, window: int | None) -> None:
+        """Keep what later rows can see of each span: all of it, or the window's reach."""
+        if self._keep is None:
+            return
+        for span, layers in zip(self.spans, self.kept, strict=True):
+            first = span.start if window is None else max(span.start, span.stop - (window - 1))
+            rows = slice(first, span.stop)
+            layers.append(self._keep.pack(keys[:, rows], values[:, rows]))
+
+
+def packed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    packed_pass: PackedPass,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """transformers' attention interface. query [1, heads, rows, dim], key and value [1, kv_heads, ..].
+
+    Returns [1, rows, heads, dim]. Raises UnsupportedModel for a feature that it would drop.
+    """
+    _refuse(module, others)
+    packed_pass.calls += 1
+    _, heads, rows, dim = query.shape
+    keys, values = key[0], value[0]
+    packed_pass.store(keys, values, sliding_window)
+    scaled = query[0] * (dim**-0.5 if scaling is None else scaling)
+    out = query.new_empty((rows, heads, value.shape[-1]))
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    for span in packed_pass.spans:
+        past = span.past.layers[layer].unpack() if span.past else None
+        at = slice(span.start, span.stop)
+        one = _Sequence(keys[:, at], values[:, at], past, span.offset, sliding_window, softcap)
+        one.attend(scaled[:, at], out[at], packed_pass.scratch)
+    return out[None], None
+
+
+def _refuse(module: nn.Module, others: dict[str, Any]) -> None:
+    for name in ("position_bias", "s_aux", "output_attentions"):
+        if others.get(name) is not None and others[name] is not False:
+            reason = f"its attention uses {name}"
+            raise UnsupportedModel(model=type(module).__name__, reason=reason)
+
+
+class _Sequence:
+    """One span in one layer: keys and values [kv_heads, tokens, dim], its own and those before."""
+
+    def __init__(
+        self,
+        keys: Tensor,
+        values: Tensor,
+        past: tuple[Tensor, Tensor] | None,
+        offset: int,
+        window: int | None,
+        softcap: float | None,
+    ) -> None:
+        self.keys, self.values = keys, values
+        self.past_keys, self.past_values = past or (keys[:, :0], values[:, :0])
+        self.offset, self.window, self.softcap = offset, window, softcap
+
+    def attend(self, query: Tensor, out: Tensor, scratch: Scratch) -> None:
+        """Fill `out` [rows, heads, dim] for `query` [heads, rows, dim], block by block."""
+        heads, rows, dim = query.shape
+        kv_heads = self.keys.shape[0]
+        grouped = query.view(kv_heads, heads // kv_heads, rows, dim)
+        target = out.view(rows, kv_heads, heads // kv_heads, -1).permute(1, 2, 0, 3)
+        step = self._block_tokens(heads, rows, query.element_size())
+        for start in range(0, rows, step):
+            at = slice(start, min(start + step, rows))
+            target[:, :, at] = self._block(grouped[:, :, at], at, scratch)
+
+    def _block_tokens(self, heads: int, rows: int, element_size: int) -> int:
+        row_bytes = heads * (self.past_keys.shape[1] + rows) * element_size
+        return max(1, min(BLOCK_TOKENS, BLOCK_BYTES // row_bytes))
+
+    def _block(self, query: Tensor, at: slice, scratch: Scratch) -> Tensor:
+        """query [kv_heads, group, rows, dim] -> the same shape with the value's dim."""
+        kv_heads, group, rows, dim = query.shape
+        past_keys, past_values, keys, values = self._visible(at)
+        past, own = past_keys.shape[1], keys.shape[1]
+        flat = query.reshape(kv_heads, group * rows, dim)
+        scores = scratch.take("scores", (kv_heads, group * rows, past + own), query)
+        if past:
+            torch.bmm(flat, past_keys.transpose(1, 2), out=scores[..., :past])
+        torch.bmm(flat, keys.transpose(1, 2), out=scores[..., past:])
+        if self.softcap is not None:
+            scores.div_(self.softcap).tanh_().mul_(self.softcap)
+        self._mask(scores.view(kv_heads, group, rows, past + own), at)
+        probs = scratch.take("probs", (kv_heads, group * rows, past + own), query)
+        torch.softmax(scores, dim=-1, out=probs)
+        if past:
+            mixed = torch.bmm(probs[..., :past], past_values)
+            mixed.baddbmm_(probs[..., past:], values)
+        else:
+            mixed = torch.bmm(probs, values)
+        return mixed.view(kv_heads, group, rows, -1)
+
+    def _visible(self, at: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """State and own keys and values that any row of the block can see."""
+        keys, values = self.keys[:, : at.stop], self.values[:, : at.stop]
+        if self.window is None:
+            return self.past_keys, self.past_values, keys, values
+        # The first row sees `window` keys with itself; the state's kept tail ends at `offset`.
+        reach = max(0, self.window - 1 - at.start)
+        first = max(0, at.start - (self.window - 1))
+        tail = max(0, self.past_keys.shape[1] - reach)
+        return (
+            self.past_keys[:, tail:],
+            self.past_values[:, tail:],
+            keys[:, first:],
+            values[:, first:],
+        )
+
+    def _mask(self, scores: Tensor, at: slice) -> None:
+        """Hide from each row [.., rows, keys] what comes after it, and what its window has passed."""
+        rows, keys = scores.shape[-2:]
+        ones = torch.ones((rows, keys), dtype=torch.bool, device=scores.device)
+        # Row i is key `keys - rows + i`.
+        if rows > 1:
+            scores[..., keys - rows :].masked_fill_(ones[:, :rows].triu(1), -torch.inf)
+        if self.window is not None and keys > self.window:
+            passed = ones.tril(keys - rows - self.window)
+            scores.masked_fill_(passed, -torch.inf)

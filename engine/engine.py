@@ -1,0 +1,119 @@
+"""Reads labels: groups of token ids in, label scores out.
+
+plan -> prefill each state once -> read the suffixes packed -> labels. Knows no text and no questions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from engine.config import EngineConfig
+from engine.counters import Counters
+from engine.kv import kv_format
+from engine.labels import read_labels
+from engine.loading import choose_device, choose_dtype, device_name, load_model
+from engine.model import CausalModel
+from engine.models import find_model
+from engine.plan import Read, State, check, plan
+from engine.prefixes import PrefixStore, StoredPrefix
+from engine.results import Results
+from engine.types import EngineInfo, EngineStats, Group, GroupScores, LabelScores
+
+#: Raise it with every change that may change a bit of a score.
+ENGINE_VERSION = "1"
+
+
+def load_engine(config: EngineConfig) -> "Engine":
+    """Find, convert if need be, and load the configured model. Raises EngineError by name."""
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    folder = find_model(config.model, cache_dir=config.cache_dir, adapter=config.adapter)
+    device = choose_device(config.device)
+    model = load_model(folder, choose_dtype(config.dtype, device), device)
+    return Engine(model, config, name=folder.name, revision=folder.revision)
+
+
+class Engine:
+    """One model, its prefix store and its counters. One thread uses it at a time."""
+
+    def __init__(
+        self, model: PreTrainedModel, config: EngineConfig, *, name: str, revision: str
+    ) -> None:
+        """Take over a loaded model. Raises UnsupportedModel when it cannot be read exactly."""
+        self._config = config
+        self._model = CausalModel(model, name, kv_format(config.kv_format))
+        self._store = PrefixStore(config.prefix_store_bytes)
+        self._counters = Counters()
+        self.info = self._describe(revision)
+
+    @property
+    def stats(self) -> EngineStats:
+        """Counters up to now."""
+        return self._counters.snapshot(self._store)
+
+    @torch.inference_mode()
+    def read(self, groups: Sequence[Group]) -> list[GroupScores]:
+        """Scores of every suffix, aligned with `groups`. Equal prefixes are prefilled once.
+
+        Raises ContextTooLong or InvalidGroup before any work.
+        """
+        check(groups, self.info.context_tokens)
+        results = Results(groups)
+        for step in plan(groups, self._config.max_tokens_per_pass):
+            with self._holding(step.states, results) as held:
+                for reads in step.passes:
+                    results.put(reads, self._read_pass(reads, held))
+        return results.scores()
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError when the store's books do not balance. Call it between reads."""
+        self._store.check_integrity()
+
+    def _read_pass(
+        self, reads: Sequence[Read], held: Mapping[tuple[int, ...], StoredPrefix]
+    ) -> Sequence[LabelScores]:
+        hidden = self._model.last_hidden(reads, held)
+        self._counters.read(reads)
+        return read_labels(self._model.head, hidden, [read.suffix.label_ids for read in reads])
+
+    @contextmanager
+    def _holding(
+        self, states: Sequence[State], results: Results
+    ) -> Iterator[Mapping[tuple[int, ...], StoredPrefix]]:
+        """The stored form of each state, prefilled now where it is missing, until the block ends."""
+        held: dict[tuple[int, ...], StoredPrefix] = {}
+        try:
+            for state in states:
+                found = self._store.hold(state.prefix_ids)
+                if found is not None:
+                    held[state.prefix_ids] = found
+                self._counters.look_up(state, hit=found is not None)
+                results.look_up(state, hit=found is not None)
+            missing = [state.prefix_ids for state in states if state.prefix_ids not in held]
+            if missing:
+                for prefix in self._model.prefill(missing):
+                    self._store.add(prefix)
+                    held[prefix.prefix_ids] = prefix
+            yield held
+        finally:
+            for prefix in held.values():
+                self._store.release(prefix)
+
+    def _describe(self, revision: str) -> EngineInfo:
+        dtype = str(self._model.dtype).removeprefix("torch.")
+        return EngineInfo(
+            model=self._model.name,
+            revision=revision,
+            dtype=dtype,
+            kv_format=self._config.kv_format,
+            attention="torch",
+            engine_version=ENGINE_VERSION,
+            device=device_name(self._model.device),
+            threads=torch.get_num_threads(),
+            context_tokens=self._model.context_tokens,
+            reproducible=False,
+            libraries=f"torch {torch.__version__}, transformers {transformers.__version__}",
+        )

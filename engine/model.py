@@ -1,0 +1,134 @@
+"""A causal model of transformers, driven in packed passes through our attention.
+
+Knows tensors and the model's architecture; no labels, no groups, no store.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from engine.attention import ATTENTION, PackedPass, Scratch, Span, packed_attention
+from engine.errors import UnsupportedModel
+from engine.kv import KVFormat
+from engine.labels import Head
+from engine.plan import Read
+from engine.prefixes import StoredPrefix
+
+KNOWN_LAYERS = {"full_attention", "sliding_attention"}
+#: The probe's logits may differ from the model's by this share of their largest, for bfloat16.
+PROBE_TOLERANCE = 0.02
+
+
+class CausalModel:
+    """Owns the weights and the scratch of one loaded model. Not thread-safe."""
+
+    def __init__(self, model: Any, name: str, kv_format: KVFormat) -> None:
+        """Take over a PreTrainedModel. Raises UnsupportedModel when it cannot be read exactly."""
+        ALL_ATTENTION_FUNCTIONS.register(ATTENTION, packed_attention)
+        model.eval().set_attn_implementation(ATTENTION)
+        self._model = model
+        self.name = name
+        self._config = model.config.get_text_config()
+        self._kv_format = kv_format
+        self._scratch = Scratch()
+        self._refuse_unknown_layers()
+        self._decoder: Any = self._model.get_decoder()
+        self.head = self._find_head()
+        self._probe()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.head.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.head.weight.device
+
+    @property
+    def context_tokens(self) -> int:
+        """The longest prompt."""
+        return int(self._config.max_position_embeddings)
+
+    def prefill(self, prefixes: Sequence[tuple[int, ...]]) -> list[StoredPrefix]:
+        """Each state by itself, all in one pass."""
+        packed = self._pass([(ids, None) for ids in prefixes], keep=True)
+        self._forward(prefixes, packed)
+        return [
+            StoredPrefix(ids, layers) for ids, layers in zip(prefixes, packed.kept, strict=True)
+        ]
+
+    def last_hidden(
+        self, reads: Sequence[Read], held: Mapping[tuple[int, ...], StoredPrefix]
+    ) -> Tensor:
+        """The last token's hidden state of each read, [reads, dim], all in one pass."""
+        suffixes = [read.suffix.token_ids for read in reads]
+        pasts = [held[read.prefix_ids] for read in reads]
+        packed = self._pass(list(zip(suffixes, pasts, strict=True)), keep=False)
+        hidden = self._forward(suffixes, packed)
+        last = [span.stop - 1 for span in packed.spans]
+        return hidden[torch.tensor(last, device=self.device)]
+
+    def _pass(
+        self, sequences: Sequence[tuple[tuple[int, ...], StoredPrefix | None]], *, keep: bool
+    ) -> PackedPass:
+        spans, start = [], 0
+        for token_ids, past in sequences:
+            spans.append(Span(start=start, stop=start + len(token_ids), past=past))
+            start += len(token_ids)
+        return PackedPass(spans, self._scratch, self._kv_format if keep else None)
+
+    def _forward(self, sequences: Sequence[tuple[int, ...]], packed: PackedPass) -> Tensor:
+        """Hidden states [rows, dim] of all rows of the pass."""
+        rows = self._rows(sequences, packed)
+        output = self._decoder(**rows, use_cache=False, packed_pass=packed)
+        hidden: Tensor = output.last_hidden_state[0]
+        return hidden
+
+    def _rows(self, sequences: Sequence[tuple[int, ...]], packed: PackedPass) -> dict[str, Tensor]:
+        tokens = [token for sequence in sequences for token in sequence]
+        positions = [
+            span.offset + row for span in packed.spans for row in range(span.stop - span.start)
+        ]
+        return {
+            "input_ids": torch.tensor([tokens], device=self.device),
+            "position_ids": torch.tensor([positions], device=self.device),
+        }
+
+    def _refuse_unknown_layers(self) -> None:
+        unknown = set(getattr(self._config, "layer_types", None) or ()) - KNOWN_LAYERS
+        if unknown:
+            reason = f"its layers of type {', '.join(sorted(unknown))} keep no keys and values"
+            raise UnsupportedModel(model=self.name, reason=reason)
+
+    def _find_head(self) -> Head:
+        output = self._model.get_output_embeddings()
+        if output is None:
+            raise UnsupportedModel(model=self.name, reason="it has no language-model head")
+        multiplied = float(getattr(self._config, "logit_scale", None) or 1.0)
+        divided = float(getattr(self._config, "logits_scaling", None) or 1.0)
+        return Head(
+            weight=output.weight.detach(),
+            bias=None if getattr(output, "bias", None) is None else output.bias.detach(),
+            scale=multiplied / divided,
+            softcap=getattr(self._config, "final_logit_softcapping", None),
+        )
+
+    @torch.inference_mode()
+    def _probe(self) -> None:
+        """A few tokens through the model's own head and ours: refuse what we would get wrong."""
+        tokens = tuple(range(min(4, self.head.weight.shape[0])))
+        packed = self._pass([(tokens, None)], keep=False)
+        theirs = self._model(**self._rows([tokens], packed), use_cache=False, packed_pass=packed)
+        if packed.calls != self._config.num_hidden_layers:
+            reason = "its attention does not go through transformers' attention interface"
+            raise UnsupportedModel(model=self.name, reason=reason)
+        hidden = self._forward([tokens], self._pass([(tokens, None)], keep=False))
+        expected = theirs.logits[0, -1].float()
+        starts = range(0, len(expected), self.head.tile(hidden[-1:].float(), 0).shape[1])
+        actual = torch.cat([self.head.tile(hidden[-1:].float(), start)[0] for start in starts])
+        allowed = PROBE_TOLERANCE * float(expected.abs().max()) + 1e-3
+        if actual.shape != expected.shape or float((actual - expected).abs().max()) > allowed:
+            raise UnsupportedModel(model=self.name, reason="its head is more than a linear map")

@@ -1,0 +1,117 @@
+"""Which states to prefill, and which suffixes to read in which forward pass. Pure: no torch.
+
+    groups -> states (equal prefixes are one) -> steps
+
+A step holds some states and reads all their suffixes:
+
+    prefill forward(s): the step's missing states, packed, cut by the token budget
+    read forward(s):    the step's suffixes, packed, cut by the token budget
+
+The budget bounds the tokens of a forward and of the states that a step holds; one state or one
+suffix that is longer than the budget goes alone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from engine.errors import ContextTooLong, InvalidGroup
+from engine.types import Group, Suffix
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One suffix of one group."""
+
+    #: Index of the group in the call.
+    group: int
+    #: Index of the suffix in the group.
+    index: int
+    #: What is read after it.
+    suffix: Suffix
+    #: The state it asks about.
+    prefix_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """One distinct prefix and everything that is asked about it."""
+
+    #: The prefix.
+    prefix_ids: tuple[int, ...]
+    #: Groups of the call that have it, in order.
+    groups: tuple[int, ...]
+    #: Their suffixes, in order.
+    reads: tuple[Read, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """States that are held together, and the forwards that read their suffixes."""
+
+    #: What to hold.
+    states: tuple[State, ...]
+    #: The suffixes, cut by the budget; together all reads of `states`.
+    passes: tuple[tuple[Read, ...], ...]
+
+
+def check(groups: Sequence[Group], context_tokens: int) -> None:
+    """Refuse what cannot be read, before any work.
+
+    Raises InvalidGroup for an empty prefix, suffix or label list, ContextTooLong for a long prompt.
+    """
+    for number, group in enumerate(groups):
+        if not group.prefix_ids:
+            raise InvalidGroup(f"Group {number} has an empty prefix.")
+        for suffix in group.suffixes:
+            if not suffix.token_ids or not suffix.label_ids:
+                raise InvalidGroup(f"Group {number} has a suffix without tokens or labels.")
+            tokens = len(group.prefix_ids) + len(suffix.token_ids)
+            if tokens > context_tokens:
+                raise ContextTooLong(group=number, tokens=tokens, limit=context_tokens)
+
+
+def plan(groups: Sequence[Group], budget: int) -> tuple[Step, ...]:
+    """The steps that read every suffix of `groups` once."""
+    states = distinct(groups)
+    return tuple(
+        Step(states=held, passes=cut(_reads(held), budget, lambda r: len(r.suffix.token_ids)))
+        for held in cut(states, budget, lambda s: len(s.prefix_ids))
+    )
+
+
+def distinct(groups: Sequence[Group]) -> tuple[State, ...]:
+    """Equal prefixes joined, in order of first appearance; groups without suffixes are dropped."""
+    members: dict[tuple[int, ...], list[int]] = {}
+    for number, group in enumerate(groups):
+        if group.suffixes:
+            members.setdefault(group.prefix_ids, []).append(number)
+    return tuple(_state(prefix, numbers, groups) for prefix, numbers in members.items())
+
+
+def _state(prefix: tuple[int, ...], numbers: list[int], groups: Sequence[Group]) -> State:
+    reads = tuple(
+        Read(group=number, index=index, suffix=suffix, prefix_ids=prefix)
+        for number in numbers
+        for index, suffix in enumerate(groups[number].suffixes)
+    )
+    return State(prefix_ids=prefix, groups=tuple(numbers), reads=reads)
+
+
+def _reads(states: Iterable[State]) -> tuple[Read, ...]:
+    return tuple(read for state in states for read in state.reads)
+
+
+def cut(items: Sequence[T], budget: int, size: Callable[[T], int]) -> tuple[tuple[T, ...], ...]:
+    """`items` in order, cut into runs whose sizes sum to at most `budget`, or hold one item."""
+    runs: list[list[T]] = []
+    room = 0
+    for item in items:
+        if not runs or size(item) > room:
+            runs.append([])
+            room = budget
+        runs[-1].append(item)
+        room -= size(item)
+    return tuple(tuple(run) for run in runs)
