@@ -19,13 +19,21 @@ def normal_url(url: str) -> URL:
     return make_url(url)
 
 
-def sync_engine(url: str, *, pool_size: int = 4) -> Engine:
+def sync_engine(url: str, *, pool_size: int = 4, max_overflow: int = 10) -> Engine:
     """Opens connections lazily, so it may be made before a fork and used after it."""
-    return create_engine(normal_url(url), pool_size=pool_size, pool_pre_ping=True)
+    return create_engine(
+        normal_url(url),
+        pool_size=pool_size,
+        max_overflow=max_overflow,
+        pool_pre_ping=True,
+        hide_parameters=True,  # errors are logged, and parameters hold states
+    )
 
 
 def async_engine(url: str, *, pool_size: int = 8) -> AsyncEngine:
-    return create_async_engine(normal_url(url), pool_size=pool_size, pool_pre_ping=True)
+    return create_async_engine(
+        normal_url(url), pool_size=pool_size, pool_pre_ping=True, hide_parameters=True
+    )
 
 
 @contextmanager

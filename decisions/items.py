@@ -6,7 +6,7 @@ an InvalidItem that names the field; it never concerns the items beside it.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +17,9 @@ from decisions.questions import canonical, content_hash, parse_question_set
 from decisions.types import ItemError, Json
 
 MAX_CUSTOM_ID = 256
+
+#: Objects and arrays inside each other; far beyond what people send, far below what Python can follow.
+MAX_DEPTH = 256
 
 _OURS = {"custom_id", "state", "questions", "instructions"}
 _OPENAI = {"custom_id", "method", "url", "body"}
@@ -54,14 +57,19 @@ def read_item(raw: bytes, line: int, parse_body: BodyParser, url: str) -> NewIte
         wire = decode(raw)
     except InvalidItem as wrong:
         return _refused(line, None, wrong.code, wrong)
-    return check_item(wire, line, parse_body, url)
+    return check_item(wire, line, parse_body, url, may_hold_nul=may_hold_nul(raw))
 
 
-def check_item(wire: Json, line: int, parse_body: BodyParser, url: str) -> NewItem:
+def check_item(
+    wire: Json, line: int, parse_body: BodyParser, url: str, *, may_hold_nul: bool
+) -> NewItem:
+    """Like `read_item`, for what `decode` gave. Without `may_hold_nul` nobody looks for U+0000."""
     custom_id: str | None = None
     try:
         if not isinstance(wire, dict):
             raise InvalidItem("invalid_type", "an item must be an object")
+        if may_hold_nul:
+            refuse_nul(wire)
         custom_id = _custom_id(wire)
         return NewItem(line=line, custom_id=custom_id, body=parse_body(_unwrapped(wire, url)))
     except InvalidItem as wrong:
@@ -83,18 +91,45 @@ def _refused(
 
 
 def decode(raw: bytes) -> Json:
-    """Strict JSON: no NaN, no lone surrogates, UTF-8 only, nesting that Python can follow."""
+    """Strict JSON: no NaN, no lone surrogates, UTF-8 only, at most `MAX_DEPTH` deep."""
+    too_deep = InvalidItem("too_deep", f"the JSON is nested deeper than {MAX_DEPTH} levels")
     try:
         decoded: Json = msgspec.json.decode(raw)
     except RecursionError:
-        raise InvalidItem("too_deep", "the JSON is nested too deeply") from None
+        raise too_deep from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as e:
         raise InvalidItem("invalid_json", f"not valid JSON: {e}") from None
-    if b"\\u0000" in raw and (path := _path_of_nul(decoded)) is not None:
+    # Brackets, some of them perhaps inside strings, bound the depth from above.
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_too_deep(decoded):
+        raise too_deep
+    return decoded
+
+
+def _is_too_deep(decoded: Json) -> bool:
+    level = [decoded]
+    for _ in range(MAX_DEPTH):
+        level = [child for value in level for child in _children(value)]
+    return any(isinstance(value, dict | list) for value in level)
+
+
+def _children(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def may_hold_nul(raw: bytes) -> bool:
+    """Whether strict JSON can hold U+0000, which Postgres cannot store. Spares most lines the search."""
+    return b"\\u0000" in raw
+
+
+def refuse_nul(value: Json) -> None:
+    """Raises InvalidItem with the path of the first U+0000."""
+    path = _path_of_nul(value)
+    if path is not None:
         raise InvalidItem(
             "invalid_character", f"{path} contains U+0000, which cannot be stored", param=path
         )
-    return decoded
 
 
 def _path_of_nul(value: Json, path: str = "") -> str | None:
@@ -164,7 +199,7 @@ def system_one_body(shared: Mapping[str, Json]) -> BodyParser:
             )
         else:
             question_set, set_hash = shared_set()
-        state = _state_json(body["state"])
+        state = json.dumps(body["state"], ensure_ascii=False)
         return Body(
             state=state,
             state_hash=content_hash(state),
@@ -182,12 +217,3 @@ def _question_set(questions: Json, instructions: Json) -> tuple[str, bytes]:
         )
     text = canonical(parse_question_set(questions, instructions))
     return text, content_hash(text)
-
-
-def _state_json(state: Json) -> str:
-    try:
-        return json.dumps(state, ensure_ascii=False)
-    except RecursionError:
-        raise InvalidItem("too_deep", "state is nested too deeply", param="state") from None
-    except ValueError as e:  # an integer of thousands of digits
-        raise InvalidItem("invalid_number", f"state: {e}", param="state") from None

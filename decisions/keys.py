@@ -39,6 +39,10 @@ def key_hash(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
+def find_tenant(name: str) -> Select[int]:
+    return select(tenants.c.id).where(tenants.c.name == name)
+
+
 def ensure_tenant(name: str) -> ReturningInsert[int]:
     """Returns the id of the tenant of this name, new or known."""
     statement = insert(tenants).values(name=name)

@@ -8,7 +8,6 @@ and one that did not may ask again under the same key.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -21,8 +20,9 @@ from decisions.ids import new_uuid
 from decisions.items import NewItem
 from decisions.types import Submission
 
-#: Items that are in memory at a time.
+#: Items that are in memory at a time, fewer when their texts are long.
 CHUNK = 500
+CHUNK_CHARACTERS = 4_000_000
 
 _COPY = """COPY items (tenant_id, batch_id, line, custom_id, state_hash, question_set_hash, lane,
   priority, status, error, finished_at) FROM STDIN"""
@@ -79,14 +79,26 @@ def _copy_all(
     submission: Submission,
     items: Iterable[NewItem],
 ) -> None:
-    numbered = iter(items)
-    while chunk := list(islice(numbered, CHUNK)):
+    for chunk in _chunks(items):
         _store_contents(engine, submission.tenant_id, chunk)
         driver = connection.connection.driver_connection
         assert driver is not None  # noqa: S101 - the connection is open
         with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
             for row in _rows(batch_id, submission, chunk):
                 copy.write_row(row)
+
+
+def _chunks(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:
+    chunk: list[NewItem] = []
+    characters = 0
+    for item in items:
+        chunk.append(item)
+        characters += len(item.body.state) + len(item.body.question_set) if item.body else 0
+        if len(chunk) == CHUNK or characters > CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def _store_contents(engine: Engine, tenant_id: int, chunk: list[NewItem]) -> None:
