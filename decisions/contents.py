@@ -5,6 +5,7 @@ send the same states at the same time must neither wait for each other's upload 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Select, TextClause, select, text, tuple_
 
@@ -37,14 +38,14 @@ def store_question_sets(tenant_id: int, contents: Mapping[bytes, str]) -> TextCl
     ).bindparams(tenant_id=tenant_id, hashes=hashes, contents=[contents[h] for h in hashes])
 
 
-def load_states(keys: Sequence[tuple[int, bytes]]) -> Select[tuple[int, bytes, str | None]]:
+def load_states(keys: Sequence[tuple[int, bytes]]) -> Select[int, bytes, str | None]:
     """(tenant_id, hash, content) for each key; content is None once purged."""
     return select(states.c.tenant_id, states.c.hash, states.c.content).where(
         tuple_(states.c.tenant_id, states.c.hash).in_(keys)
     )
 
 
-def load_question_sets(keys: Sequence[tuple[int, bytes]]) -> Select[tuple[int, bytes, object]]:
+def load_question_sets(keys: Sequence[tuple[int, bytes]]) -> Select[int, bytes, Any]:
     return select(question_sets.c.tenant_id, question_sets.c.hash, question_sets.c.content).where(
         tuple_(question_sets.c.tenant_id, question_sets.c.hash).in_(keys)
     )

@@ -1,0 +1,134 @@
+"""Drains lanes: claim, read, complete, until nothing is queued. The flow is `Drain.once`."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from threading import Event
+from time import monotonic
+from uuid import UUID
+
+from sqlalchemy import Engine as Database
+from sqlalchemy import TextClause
+
+from decisions import fleet, queue
+from decisions.database import transaction
+from decisions.types import Claim
+from engine.types import EngineStats
+from workers import contents
+from workers.decide import Decider, Outcome
+from workers.lease import held
+from workers.settings import WorkerSettings
+
+logger = logging.getLogger(__name__)
+
+_FIRST_CLAIM = 16
+
+
+class EngineCounters:
+    """What the engine counted since it was last asked, under the names of the workers' table."""
+
+    def __init__(self, read: Callable[[], EngineStats]) -> None:
+        self._read = read
+        self._last = read()
+
+    def since_last(self) -> Mapping[str, int]:
+        now, last = self._read(), self._last
+        self._last = now
+        return {
+            "prefills": now.prefills - last.prefills,
+            "prefilled_tokens": now.prefilled_tokens - last.prefilled_tokens,
+            "cached_tokens": now.tokens_saved - last.tokens_saved,
+            "reads": now.reads - last.reads,
+            "suffix_tokens": now.suffix_tokens - last.suffix_tokens,
+        }
+
+
+class Drain:
+    """One worker's loop. `stats` reads the engine's counters."""
+
+    def __init__(
+        self,
+        database: Database,
+        decider: Decider,
+        worker: UUID,
+        settings: WorkerSettings,
+        engine_stats: EngineCounters,
+    ) -> None:
+        self._database = database
+        self._decider = decider
+        self._worker = worker
+        self._settings = settings
+        self._counters = engine_stats
+        self._limit = min(_FIRST_CLAIM, settings.claim_limit)
+        #: Set it, and the drain ends after the claim in flight.
+        self.stopping = Event()
+
+    def run(self, seconds: float) -> bool:
+        """Drain for at most about `seconds`; whether items may be left."""
+        until = monotonic() + seconds
+        while not self.stopping.is_set():
+            if not self.once():
+                return False
+            if monotonic() > until:
+                return True
+        return True
+
+    def once(self) -> bool:
+        """Claim, read, complete. False when there was nothing to claim."""
+        started = monotonic()
+        claims = self._claim()
+        if not claims:
+            return False
+        with held(self._database, self._worker, _ids(claims), self._settings.lease_seconds):
+            with transaction(self._database) as connection:
+                loaded = contents.load(connection, claims)
+            outcome = self._decider.decide(claims, loaded)
+            self._complete(claims, outcome, started)
+        self._resize(len(claims), monotonic() - started)
+        return True
+
+    def _claim(self) -> list[Claim]:
+        """The most urgent lane's head, or before that one item that is suspected of killing workers."""
+        lease = self._settings.lease_seconds
+        for lane in self._settings.lanes:
+            for statement in (
+                queue.claim_suspect(self._worker, lane, lease),
+                queue.claim(self._worker, lane, self._limit, lease),
+            ):
+                if claims := self._execute_claim(statement):
+                    return claims
+        return []
+
+    def _execute_claim(self, statement: TextClause) -> list[Claim]:
+        with transaction(self._database) as connection:
+            return [Claim(**row) for row in connection.execute(statement).mappings()]
+
+    def _complete(self, claims: Sequence[Claim], outcome: Outcome, started: float) -> None:
+        with transaction(self._database) as connection:
+            statement = queue.complete(outcome.results, outcome.decisions)
+            finished = {id_ for (id_,) in connection.execute(statement)}
+            failed = sum(r["status"] == "failed" for r in outcome.results if r["id"] in finished)
+            counts = {
+                "claims": 1,
+                "items_done": len(finished) - failed,
+                "items_failed": failed,
+                "stale_results": len(claims) - len(finished),
+                "busy_seconds": monotonic() - started,
+                "engine_seconds": outcome.engine_seconds,
+            }
+            connection.execute(fleet.count(self._worker, {**counts, **self._counters.since_last()}))
+        if stale := len(claims) - len(finished):
+            logger.warning(
+                "%d results came after their lease and were thrown away",
+                stale,
+                extra={"action": "stale_results"},
+            )
+
+    def _resize(self, items: int, seconds: float) -> None:
+        """Steer the claim's size towards `claim_seconds`, at most doubling or halving."""
+        wanted = items * self._settings.claim_seconds / max(seconds, 1e-3)
+        bounded = min(max(wanted, self._limit / 2), self._limit * 2)
+        self._limit = max(1, min(round(bounded), self._settings.claim_limit))
+
+
+def _ids(claims: Sequence[Claim]) -> list[int]:
+    return [claim.id for claim in claims]
