@@ -30,7 +30,7 @@ from engine.types import Group, LabelScores, Suffix
 torch.set_num_threads(1)
 
 VOCABULARY = 515
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -44,7 +44,7 @@ SHAPE = {
 }
 #: Shorter than most states and than some suffixes of `random_groups`.
 WINDOW = 24
-SLIDING = {
+SLIDING: dict[str, Any] = {
     "sliding_window": WINDOW,
     "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
 }
@@ -64,7 +64,7 @@ def build_gemma3() -> Any:
 
 def build_gemma2() -> Any:
     """Caps both its scores and its logits."""
-    caps = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
+    caps: dict[str, Any] = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
     return Gemma2ForCausalLM(Gemma2Config(**SHAPE, **SLIDING, **caps))
 
 
@@ -83,7 +83,7 @@ def build(architecture: str, dtype: torch.dtype = torch.float32) -> Any:
 
 def random_groups(seed: int, count: int = 5, vocabulary: int = VOCABULARY) -> list[Group]:
     """States of 1 to 150 tokens, 1 to 4 questions of 1 to 90 tokens, 1 to 5 labels."""
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311 - test data
 
     def tokens(least: int, most: int) -> tuple[int, ...]:
         return tuple(draw.randrange(vocabulary) for _ in range(draw.randint(least, most)))

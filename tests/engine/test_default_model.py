@@ -1,7 +1,8 @@
 """The real default model: converted as transformers would load it, read as the plain way reads it."""
 
 import math
-import time
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from engine.config import EngineConfig
-from engine.engine import Engine, load_engine
+from engine.engine import load_engine
 from engine.models import ModelFolder
 from engine.tokenizer import load_tokenizer
 from engine.types import Group, Suffix
@@ -22,6 +23,18 @@ QUESTIONS = [
     "Question: Which team?\nA: billing\nB: technical\nAnswer with the letter of one option only.",
     "Question: Is it urgent?\nyes: urgent\nno: can wait\nAnswer with yes or no only.",
 ]
+START = """
+import sys, time
+from pathlib import Path
+from engine.config import EngineConfig
+from engine.engine import load_engine
+from engine.models import find_model
+from engine.tokenizer import load_tokenizer
+cache = Path(sys.argv[1])
+load_engine(EngineConfig(cache_dir=cache, threads=1))
+load_tokenizer(find_model("default", cache_dir=cache))
+print(time.process_time())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +106,17 @@ def test_the_tokenizer_keeps_text_and_template(tokenizer: Any) -> None:
 
 
 def test_a_second_start_takes_under_five_seconds(default_model: ModelFolder) -> None:
-    before = time.process_time()
-    engine = load_engine(EngineConfig(cache_dir=default_model.path.parents[1]))
-    load_tokenizer(default_model)
-    assert time.process_time() - before < 5
-    assert isinstance(engine, Engine)
-    assert engine.info.model == "SmolLM2-135M-Instruct"
-    assert engine.info.revision == default_model.revision
-    assert engine.info.context_tokens == 8192
+    """Processor time of a fresh process, imports included: other work on the machine is not ours."""
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(default_model.path.parents[1])],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert float(done.stdout) < 5
+
+
+def test_the_engine_says_which_model_it_reads(default_model: ModelFolder) -> None:
+    info = load_engine(EngineConfig(cache_dir=default_model.path.parents[1])).info
+    assert (info.model, info.context_tokens) == ("SmolLM2-135M-Instruct", 8192)
+    assert info.revision == default_model.revision
