@@ -7,8 +7,8 @@ from sqlalchemy import Insert, Select, TextClause, func, insert, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from decisions.queue import SETTLE
-from decisions.tables import batches, idempotency_keys
-from decisions.types import BatchStatus, Submission
+from decisions.tables import batches, idempotency_keys, items
+from decisions.types import BatchStatus, ItemStatus, Submission
 
 #: Line errors that a batch shows of itself; all of them are in its results.
 SHOWN_ERRORS = 100
@@ -98,16 +98,33 @@ def count_items(batch_id: UUID) -> TextClause:
     ).bindparams(batch_id=batch_id, shown=SHOWN_ERRORS)
 
 
+# Few items are leased at a time, whatever the batch's size, and they have an index of their own.
+_LEASED = (
+    select(func.count())
+    .where(items.c.batch_id == batches.c.id, items.c.status == ItemStatus.LEASED)
+    .scalar_subquery()
+    .label("leased")
+)
+
+
 def get(tenant_id: int, batch_id: UUID) -> Select[Any]:
-    return select(batches).where(batches.c.tenant_id == tenant_id, batches.c.id == batch_id)
+    """The batch, and how many of its items are `leased`."""
+    return select(batches, _LEASED).where(
+        batches.c.tenant_id == tenant_id, batches.c.id == batch_id
+    )
 
 
 def page(tenant_id: int, after: UUID | None, limit: int) -> Select[Any]:
-    """Newest first; `after` is the last id of the page before. Ids are in order of creation."""
-    query = select(batches).where(batches.c.tenant_id == tenant_id)
+    """Like `get`, newest first; `after` is the last id of the page before. Ids are in order of creation."""
+    query = select(batches, _LEASED).where(batches.c.tenant_id == tenant_id)
     if after is not None:
         query = query.where(batches.c.id < after)
     return query.order_by(batches.c.id.desc()).limit(limit)
+
+
+def statuses() -> Select[str, int]:
+    """How many batches there are of each status, of all tenants."""
+    return select(batches.c.status, func.count().label("batches")).group_by(batches.c.status)
 
 
 def start_cancel(tenant_id: int, batch_id: UUID) -> TextClause:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -54,6 +56,14 @@ def migrate(url: str, revision: str = "head") -> None:
     config.set_main_option("script_location", str(_migrations()))
     config.attributes["url"] = normal_url(url)
     command.upgrade(config, revision)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the schema is at the newest revision that this code knows."""
+    script = ScriptDirectory(str(_migrations()))
+    return set(MigrationContext.configure(connection).get_current_heads()) == set(
+        script.get_heads()
+    )
 
 
 def _migrations() -> Path:

@@ -4,7 +4,18 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Delete, Insert, Select, Update, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Delete,
+    Insert,
+    Select,
+    Update,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from decisions.tables import file_chunks, files
 
@@ -36,16 +47,16 @@ def finish(file_id: UUID, size: int, sha256: bytes) -> Update:
 
 
 def get(tenant_id: int, file_id: UUID) -> Select[Any]:
-    return select(files).where(
-        files.c.tenant_id == tenant_id,
-        files.c.id == file_id,
-        (files.c.expires_at.is_(None)) | (files.c.expires_at > func.now()),
-    )
+    return select(files).where(files.c.tenant_id == tenant_id, files.c.id == file_id, _alive())
+
+
+def _alive() -> ColumnElement[bool]:
+    return files.c.expires_at.is_(None) | (files.c.expires_at > func.now())
 
 
 def page(tenant_id: int, after: UUID | None, limit: int) -> Select[Any]:
     """Newest first; `after` is the last id of the page before."""
-    query = select(files).where(files.c.tenant_id == tenant_id)
+    query = select(files).where(files.c.tenant_id == tenant_id, _alive())
     if after is not None:
         query = query.where(files.c.id < after)
     return query.order_by(files.c.id.desc()).limit(limit)

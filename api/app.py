@@ -1,0 +1,85 @@
+"""The application: what is wired to what, and what lives as long as the process."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+
+from anyio import CapacityLimiter
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from api import batches, decisions, documentation, files, health, metrics, problems, results
+from api.bell import Bell
+from api.files import NewFile
+from api.new_batch import NewBatch
+from api.resources import Resources
+from api.settings import Settings
+from api.sweeper import sweep_forever
+from decisions.database import async_engine, sync_engine
+
+DESCRIPTION = """
+Asynchronous decisions from language models: durable batches, one prefill per state, an audit of every
+answer. Send states and typed questions to `/v1/batches`; every accepted item ends with exactly one
+stored decision per question, or one stored error.
+"""
+
+TAGS = [
+    {"name": "batches", "description": "Items, and their results."},
+    {"name": "files", "description": "Items as files, for batches too large for one request."},
+    {"name": "decisions", "description": "Stored answers, with all that they were made with."},
+    {"name": "health", "description": "For whoever watches the service."},
+]
+
+
+def create_app(settings: Settings) -> FastAPI:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with opened(settings) as resources:
+            app.state.resources = resources
+            yield
+
+    app = FastAPI(
+        title="Weighbridge",
+        version=version("weighbridge"),
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
+        lifespan=lifespan,
+    )
+    for module in (batches, results, files, decisions, health, metrics):
+        app.include_router(module.router)
+    problems.install(app)
+    documentation.document(app, (NewBatch, NewFile))
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+        )
+    return app
+
+
+@contextlib.asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Resources]:
+    at_once = settings.concurrent_submissions
+    resources = Resources(
+        settings=settings,
+        database=async_engine(settings.database_url, pool_size=settings.database_connections),
+        submissions=sync_engine(settings.database_url, pool_size=at_once + 1, max_overflow=0),
+        submission_limit=CapacityLimiter(at_once),
+        bell=Bell(settings.redis_url),
+    )
+    resources.bell.start()
+    sweeper = asyncio.create_task(
+        sweep_forever(resources.database, resources.bell, settings.sweep_seconds)
+    )
+    try:
+        yield resources
+    finally:
+        sweeper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sweeper
+        await asyncio.to_thread(resources.bell.close)
+        await resources.database.dispose()
+        resources.submissions.dispose()

@@ -1,0 +1,126 @@
+"""What a client sends to make a batch, and what it becomes: a submission and its items."""
+
+import re
+from datetime import timedelta
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+from decisions.questions import parse_question_set
+from decisions.types import Json, Lane, Submission
+
+LONGEST_WINDOW = timedelta(days=30)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def window_length(window: str) -> timedelta:
+    """`90m`, `24h` or `7d` as time. Raises ValueError for anything else and for more than 30 days."""
+    parts = re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", window)
+    if not parts:
+        raise ValueError("must be a number of minutes, hours or days, such as 90m, 24h or 7d")
+    length = timedelta(**{_UNITS[parts[2]]: int(parts[1])})
+    if length > LONGEST_WINDOW:
+        raise ValueError("must not be longer than 30d")
+    return length
+
+
+def _window(window: str) -> str:
+    window_length(window)
+    return window
+
+
+class Webhook(BaseModel):
+    """Who is told when the batch has ended."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    #: http or https.
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+", max_length=2048)]
+    #: Signs the calls; never shown again.
+    secret: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
+
+
+Key = Annotated[str, StringConstraints(max_length=64)]
+Value = Annotated[str, StringConstraints(max_length=512)]
+
+
+class NewBatch(BaseModel):
+    """A batch to be: exactly one of `requests` and `input_file_id`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "requests": [
+                        {"custom_id": "1", "state": "My parcel has not come."},
+                        {"custom_id": "2", "state": {"subject": "Refund", "text": "Where is it?"}},
+                    ],
+                    "questions": {
+                        "team": {
+                            "type": "choice",
+                            "instructions": "Which team should handle this ticket?",
+                            "criteria": {"billing": "payments and refunds", "shipping": None},
+                        },
+                        "urgent": {"type": "noul", "instructions": "Is this urgent?"},
+                    },
+                }
+            ]
+        },
+    )
+
+    #: Items, each `{"custom_id", "state", "questions"?, "instructions"?}`. Checked one by one: what is
+    #: wrong with one becomes its result, and the others go on.
+    requests: Annotated[list[Any], Field(min_length=1)] | None = None
+    #: A file of such items, one a line; or of OpenAI's `{"custom_id", "method", "url", "body"}`.
+    input_file_id: str | None = None
+    #: For items that bring none of their own.
+    questions: Any = None
+    instructions: Any = None
+    endpoint: Literal["/v1/systemone"] = "/v1/systemone"
+    lane: Annotated[Lane, Field(strict=False)] = Lane.BULK
+    #: Within the lane, lower goes first.
+    priority: Annotated[int, Field(ge=-32768, le=32767)] = 0
+    model: Annotated[str, StringConstraints(max_length=256)] | None = None
+    metadata: Annotated[dict[Key, Value], Field(max_length=16)] | None = None
+    #: After it, items that nobody has read expire.
+    completion_window: Annotated[str, AfterValidator(_window)] = "24h"
+    webhook: Webhook | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "NewBatch":
+        if (self.requests is None) == (self.input_file_id is None):
+            raise ValueError("give either requests or input_file_id")
+        return self
+
+    def shared(self) -> dict[str, Json]:
+        """What items without questions get. Raises InvalidQuestion when it is not well formed."""
+        if self.questions is not None:
+            parse_question_set(self.questions, self.instructions)
+        return {"questions": self.questions, "instructions": self.instructions}
+
+    def submission(self, tenant_id: int, key: str | None) -> Submission:
+        body = self.model_dump(mode="json", exclude_unset=True)
+        return Submission(
+            tenant_id=tenant_id,
+            lane=self.lane,
+            priority=self.priority,
+            endpoint=self.endpoint,
+            model=self.model,
+            completion_window=self.completion_window,
+            expires_in=window_length(self.completion_window),
+            metadata=self.metadata,
+            webhook=self.webhook.model_dump() if self.webhook else None,
+            idempotency_key=key,
+            request_hash=sha256(msgspec.json.encode(body)).digest() if key else b"",
+        )

@@ -1,0 +1,128 @@
+"""The route of a batch's results: JSON Lines from the database, page by page, from the first moment on.
+
+A line is an item that is final, and lines come in the order of the input. While a batch runs they are
+those that are final by now; the same call later has the others too.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from api.auth import TenantDep
+from api.batches import find
+from api.documentation import PROBLEMS
+from api.resources import ResourcesDep
+from decisions import batches, contents
+from decisions.answers import wire_answer
+from decisions.database import async_transaction
+from decisions.ids import BATCH, DECISION, public, uuid_of
+from decisions.questions import from_canonical
+from decisions.types import ItemError, ItemStatus, Json, QuestionSet
+
+router = APIRouter(prefix="/v1/batches", tags=["batches"], responses=PROBLEMS)
+
+#: Items that are read at a time.
+PAGE = 500
+
+# Python's own line splitting, and others', end a line at these as well. JSON may escape them.
+_LINE_ENDS = str.maketrans({"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"})
+
+_ENDINGS = {
+    ItemStatus.CANCELLED: ("batch_cancelled", "the batch was cancelled before this item was read"),
+    ItemStatus.EXPIRED: ("batch_expired", "the completion window ended before this item was read"),
+}
+
+
+@router.get(
+    "/{batch_id}/results",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/jsonl": {}}}},
+)
+async def read_results(
+    batch_id: str,
+    tenant: TenantDep,
+    resources: ResourcesDep,
+    after_line: Annotated[int, Query(ge=0, description="Leaves out lines up to this one")] = 0,
+) -> StreamingResponse:
+    """One JSON object a line: `custom_id`, `line`, `status`, `answers`, `decisions`, `error`, and more."""
+    key = uuid_of(BATCH, batch_id)
+    async with async_transaction(resources.database) as connection:
+        await find(connection, tenant, key)
+    lines = result_lines(resources.database, tenant, key, after_line)
+    return StreamingResponse(lines, media_type="application/jsonl")
+
+
+async def result_lines(
+    database: AsyncEngine, tenant: int, batch_id: UUID, after_line: int
+) -> AsyncIterator[bytes]:
+    """Pages of lines. Holds no connection between two pages, since clients may read slowly."""
+    while True:
+        async with async_transaction(database) as connection:
+            rows = list(await connection.execute(batches.results(batch_id, after_line, PAGE)))
+            question_sets = await _question_sets(connection, tenant, rows)
+        if not rows:
+            return
+        yield b"".join(
+            json_line(result_of(row, question_sets.get(row.question_set_hash))) for row in rows
+        )
+        after_line = rows[-1].line
+
+
+async def _question_sets(
+    connection: AsyncConnection, tenant: int, rows: Sequence[Any]
+) -> dict[bytes, QuestionSet]:
+    keys = {(tenant, row.question_set_hash) for row in rows if row.decisions}
+    if not keys:
+        return {}
+    loaded = await connection.execute(contents.load_question_sets(list(keys)))
+    return {row.hash: from_canonical(row.content) for row in loaded}
+
+
+def json_line(value: Mapping[str, Json]) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_LINE_ENDS).encode() + b"\n"
+
+
+def result_of(row: Any, question_set: QuestionSet | None) -> dict[str, Json]:
+    """From a row of `decisions.batches.results`."""
+    by_id = {decision["question_id"]: decision for decision in row.decisions or ()}
+    asked = [q for q in question_set.questions if q.id in by_id] if question_set else []
+    found = [(question, by_id[question.id]) for question in asked]
+    return {
+        "custom_id": row.custom_id,
+        "line": row.line,
+        "status": row.status,
+        "answers": {
+            q.id: wire_answer(
+                q,
+                top=d["answer_index"],
+                probabilities=d["probabilities"],
+                value=d["value"],
+                confidence=d["confidence"],
+            )
+            for q, d in found
+        },
+        "diagnostics": {
+            q.id: {"label_mass": d["label_mass"], "argmax_is_label": d["argmax_is_label"]}
+            for q, d in found
+        },
+        "decisions": {q.id: public(DECISION, d["id"]) for q, d in found},
+        "usage": {
+            "input_tokens": sum(d["prompt_tokens"] for _, d in found),
+            "output_tokens": len(found),
+        },
+        "error": _error(row),
+    }
+
+
+def _error(row: Any) -> Json:
+    if row.status in _ENDINGS:
+        code, message = _ENDINGS[row.status]
+        return dict(ItemError(code=code, message=message, line=row.line).as_json())
+    stored: Json = row.error
+    return stored
