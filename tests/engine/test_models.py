@@ -1,11 +1,10 @@
 """From a name to a folder: errors by name, one conversion, safe against races and kills."""
 
 import json
-import multiprocessing
 import os
 import shutil
-import signal
-import time
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,47 +108,46 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         convert.convert_once("M", tmp_path / "cache" / "m", lambda: tmp_path)
 
 
-def _convert(root: Path, gate: Any, hang: bool) -> None:
-    """In a process of its own: a conversion that notes that it ran and may never end."""
+#: A conversion in a process of its own that says when it has begun and ends when told to.
+CONVERTER = """
+import sys
+from pathlib import Path
+from engine import convert
 
-    def write(model: str, gguf: Path, folder: Path) -> None:
-        (folder / "config.json").write_text("{}")
-        with (root / "runs").open("a") as runs:
-            runs.write("run\n")
-        gate.wait()
-        while hang:
-            time.sleep(1)
+def write(model, gguf, folder):
+    (folder / "config.json").write_text("{}")
+    print("begun", flush=True)
+    sys.stdin.readline()
 
-    convert.write_model = write
-    convert.convert_once("M", root / "m", lambda: Path(__file__))
+convert.write_model = write
+convert.convert_once("M", Path(sys.argv[1]) / "m", lambda: Path(sys.executable))
+print("done", flush=True)
+"""
+
+
+def start_converter(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CONVERTER, str(folder)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def test_two_processes_that_race_convert_once(tmp_path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    gate = spawn.Event()
-    racers = [spawn.Process(target=_convert, args=(tmp_path, gate, False)) for _ in range(2)]
-    for racer in racers:
-        racer.start()
-    gate.set()
-    for racer in racers:
-        racer.join(60)
-    assert [racer.exitcode for racer in racers] == [0, 0]
-    assert (tmp_path / "runs").read_text() == "run\n"
+    racers = [start_converter(tmp_path) for _ in range(2)]
+    results = [racer.communicate("go\n", timeout=60) for racer in racers]
+    assert sorted(output for output, _ in results) == ["begun\ndone\n", "done\n"]
+    assert [errors for _, errors in results] == ["", ""]
     assert (tmp_path / "m" / "config.json").is_file()
 
 
 def test_a_conversion_that_was_killed_leaves_nothing_that_looks_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    gate = spawn.Event()
-    victim = spawn.Process(target=_convert, args=(tmp_path, gate, True))
-    victim.start()
-    while not (tmp_path / "runs").exists():
-        victim.join(0.05)
-    assert victim.pid is not None
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.join()
+    victim = start_converter(tmp_path)
+    assert victim.stdout is not None
+    assert victim.stdout.readline() == "begun\n"
+    victim.kill()
+    victim.communicate()
     assert not (tmp_path / "m").exists()
     monkeypatch.setattr(
         convert, "write_model", lambda model, gguf, folder: (folder / "new").write_text("x")
