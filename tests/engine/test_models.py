@@ -134,7 +134,11 @@ def start_converter(folder: Path) -> subprocess.Popen[str]:
 
 def test_two_processes_that_race_convert_once(tmp_path: Path) -> None:
     racers = [start_converter(tmp_path) for _ in range(2)]
-    results = [racer.communicate("go\n", timeout=60) for racer in racers]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    results = [racer.communicate(timeout=60) for racer in racers]
     assert sorted(output for output, _ in results) == ["begun\ndone\n", "done\n"]
     assert [errors for _, errors in results] == ["", ""]
     assert (tmp_path / "m" / "config.json").is_file()
