@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -72,8 +73,8 @@ def used(key_id: int) -> Update:
         update(api_keys)
         .where(
             api_keys.c.id == key_id,
-            func.coalesce(api_keys.c.last_used_at, "-infinity")
-            < func.now() - func.make_interval(0, 0, 0, 0, 0, 1),
+            api_keys.c.last_used_at.is_(None)
+            | (api_keys.c.last_used_at < func.now() - timedelta(minutes=1)),
         )
         .values(last_used_at=func.now())
     )
