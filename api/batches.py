@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.auth import TenantDep
 from api.batch import Batch, BatchList, batch_of
-from api.bodies import read_json, validated
+from api.bodies import read_json
 from api.documentation import PROBLEMS, takes
 from api.file_chunks import chunks_of
 from api.new_batch import NewBatch
@@ -44,8 +44,7 @@ async def create_batch(
     A second call with the same Idempotency-Key returns the first one's batch, and a 422 when its body
     differs.
     """
-    body = await read_json(request, resources.settings.max_body_bytes)
-    new = validated(NewBatch, body)
+    new = NewBatch.read(await read_json(request, resources.settings.max_body_bytes))
     submission = new.submission(tenant, idempotency_key)
     submission, items = await _source(resources, new, submission)
     submitted = await _submit(resources, submission, items)

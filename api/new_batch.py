@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import (
@@ -15,6 +15,8 @@ from pydantic import (
     model_validator,
 )
 
+from api.bodies import validated
+from decisions.items import refuse_nul
 from decisions.questions import parse_question_set
 from decisions.types import Json, Lane, Submission
 
@@ -98,10 +100,17 @@ class NewBatch(BaseModel):
     webhook: Webhook | None = None
 
     @model_validator(mode="after")
-    def _one_source(self) -> "NewBatch":
+    def _one_source(self) -> Self:
         if (self.requests is None) == (self.input_file_id is None):
             raise ValueError("give either requests or input_file_id")
         return self
+
+    @classmethod
+    def read(cls, body: Json) -> Self:
+        """Raises InvalidRequest, or InvalidItem for U+0000 outside of `requests`."""
+        if isinstance(body, dict):
+            refuse_nul({name: value for name, value in body.items() if name != "requests"})
+        return validated(cls, body)
 
     def shared(self) -> dict[str, Json]:
         """What items without questions get. Raises InvalidQuestion when it is not well formed."""

@@ -38,6 +38,7 @@ from decisions.errors import (
     InvalidQuestion,
     NotFound,
 )
+from decisions.items import shortened
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ def _known(_: Request, error: Exception) -> JSONResponse:
     return Problem(
         status=status,
         code=getattr(error, "code", code),
-        detail=str(error),
+        detail=shortened(str(error)),
         param=getattr(error, "param", None),
         errors=getattr(error, "errors", ()),
     ).response()

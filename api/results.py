@@ -124,5 +124,5 @@ def _error(row: Any) -> Json:
     if row.status in _ENDINGS:
         code, message = _ENDINGS[row.status]
         return dict(ItemError(code=code, message=message, line=row.line).as_json())
-    stored: Json = row.error
-    return stored
+    # A worker knows the item, not its line.
+    return None if row.error is None else {**row.error, "line": row.line}

@@ -18,6 +18,9 @@ from decisions.types import ItemError, Json
 
 MAX_CUSTOM_ID = 256
 
+#: Characters of an error's message.
+MAX_MESSAGE = 500
+
 #: Objects and arrays inside each other; far beyond what people send, far below what Python can follow.
 MAX_DEPTH = 256
 
@@ -86,8 +89,14 @@ def too_long(line: int, max_bytes: int) -> NewItem:
 def _refused(
     line: int, custom_id: str | None, code: str, wrong: InvalidItem | InvalidQuestion
 ) -> NewItem:
-    error = ItemError(code=code, message=wrong.message, param=wrong.param, line=line)
+    message, param = shortened(wrong.message), wrong.param and shortened(wrong.param)
+    error = ItemError(code=code, message=message, param=param, line=line)
     return NewItem(line=line, custom_id=custom_id, error=error)
+
+
+def shortened(text: str) -> str:
+    """What a message quotes of its input may be of any length."""
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 
 
 def decode(raw: bytes) -> Json:
