@@ -73,9 +73,13 @@ class Bell:
 
     def _note(self, error: Exception | None) -> None:
         if error and not self._silent:
-            logger.warning("No bell can be rung; workers sweep until Redis is back: %s", error)
+            logger.warning(
+                "No bell can be rung; workers sweep until Redis is back: %s",
+                error,
+                extra={"action": "bell_silent"},
+            )
         if not error and self._silent:
-            logger.info("Bells ring again.")
+            logger.info("Bells ring again.", extra={"action": "bell_rings"})
         self._silent = error is not None
 
 
@@ -102,9 +106,6 @@ def deliver(app: Celery, connection: Connection, lane: Lane) -> None:
 
 
 def _waiting(connection: Connection, queue: str) -> int:
-    """Messages in a queue; Redis has no empty queues, so one that is not there has none."""
+    """Messages in a queue, which is declared so that it may be asked about."""
     channel: Any = connection.default_channel
-    try:
-        return int(channel.queue_declare(queue, passive=True).message_count)
-    except connection.channel_errors:
-        return 0
+    return int(channel.queue_declare(queue=queue).message_count)

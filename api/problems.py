@@ -123,7 +123,11 @@ def install(app: FastAPI) -> None:
 def _known(_: Request, error: Exception) -> JSONResponse:
     status, code = next((TABLE[t] for t in type(error).__mro__ if t in TABLE), (422, "invalid"))
     if status >= 500:
-        logger.warning("The database does not serve us: %s", type(error).__name__)
+        logger.warning(
+            "The database does not serve us: %s",
+            type(error).__name__,
+            extra={"action": "database_away"},
+        )
         return Problem(
             status=status, code=code, detail="The database cannot be reached."
         ).response()

@@ -36,6 +36,10 @@ async def sweep_forever(database: AsyncEngine, bell: Bell, pause: float) -> None
             away = False
         except SQLAlchemyError as e:
             if not away:
-                logger.warning("No sweep, the database does not serve us: %s", type(e).__name__)
+                logger.warning(
+                    "No sweep, the database does not serve us: %s",
+                    type(e).__name__,
+                    extra={"action": "sweep_held_up"},
+                )
             away = True
         await asyncio.sleep(pause)

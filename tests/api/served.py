@@ -11,13 +11,14 @@ from uuid import uuid4
 
 import httpx2
 import uvicorn
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from api.app import create_app
 from api.settings import Settings
 from decisions import contents, fleet, keys, queue
 from decisions.answers import answer
 from decisions.database import transaction
+from decisions.ids import BATCH, uuid_of
 from decisions.questions import from_canonical
 from decisions.types import Claim, Lane, Question
 
@@ -164,6 +165,19 @@ class StandInWorker:
             connection.execute(queue.complete(results, [self._decision(*pair) for pair in asked]))
             counts = {"prefills": len(claims), "reads": len(asked), "items_done": len(claims)}
             connection.execute(fleet.count(self.id, counts))
+
+    def expire(self, batch_id: str) -> None:
+        """Let a batch's window end, and sweep."""
+        with transaction(self._database) as connection:
+            connection.execute(
+                text("UPDATE batches SET expires_at = now() - interval '1 s' WHERE id = :id"),
+                {"id": uuid_of(BATCH, batch_id)},
+            )
+            connection.execute(queue.sweep_closed())
+
+    def purge_states(self) -> None:
+        with transaction(self._database) as connection:
+            connection.execute(text("UPDATE states SET content = NULL, purged_at = now()"))
 
     def _question_sets(
         self, claims: Sequence[Claim]
