@@ -50,6 +50,7 @@ class EmbeddedServer(ABC):
     def start(self) -> str:
         """Returns the url once the server answers. Raises ProcessError with the end of its log."""
         assert not self.alive
+        self.home.make()
         self.folder.open()
         try:
             self._prepare()

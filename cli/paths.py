@@ -31,6 +31,12 @@ class Home:
     #: Absolute path; need not exist yet.
     path: Path
 
+    def make(self) -> None:
+        """Makes the folder, open to root's servers whatever the umask; one that exists stays as it is."""
+        if not self.path.exists():
+            self.path.mkdir(parents=True)
+            self.path.chmod(0o711)
+
     @property
     def postgres(self) -> Path:
         return self.path / "postgres"

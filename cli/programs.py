@@ -54,7 +54,8 @@ def _readable(
 
 def _copy(site: Path, folders: list[Path], target: Path) -> None:
     """Complete or absent: built beside the target, then renamed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(exist_ok=True)
+    target.parent.chmod(0o755)
     unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix=".copy-"))
     try:
         for folder in folders:

@@ -4,10 +4,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -52,6 +48,10 @@ async def async_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnectio
 
 def migrate(url: str, revision: str = "head") -> None:
     """Bring the schema to `revision`. Safe to run twice, and by two processes at once."""
+    # Imported here: only a migration needs Alembic.
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(_migrations()))
     config.attributes["url"] = normal_url(url)
@@ -60,6 +60,9 @@ def migrate(url: str, revision: str = "head") -> None:
 
 def is_current(connection: Connection) -> bool:
     """Whether the schema is at the newest revision that this code knows."""
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
     script = ScriptDirectory(str(_migrations()))
     return set(MigrationContext.configure(connection).get_current_heads()) == set(
         script.get_heads()

@@ -63,6 +63,7 @@ def _arguments(pool: str, lanes: Sequence["Lane"]) -> list[str]:
     from decisions.lanes import bell_queue
 
     return [
+        "--quiet",
         "worker",
         f"--pool={pool}",
         "--concurrency=1",
