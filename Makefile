@@ -33,6 +33,7 @@ lint: $(INSTALLED) ## Check format and lint
 
 types: $(INSTALLED) ## Check types
 	@$(BIN)/mypy
+	@$(BIN)/mypy --explicit-package-bases tests
 
 imports: $(INSTALLED) ## Check that imports between packages point down
 	@$(BIN)/lint-imports

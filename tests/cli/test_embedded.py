@@ -199,6 +199,15 @@ def test_data_of_another_major_version_is_refused_by_name(home: Home) -> None:
         EmbeddedPostgres(home).start()
 
 
+def test_a_strict_umask_does_not_lock_the_servers_out(home: Home) -> None:
+    before = os.umask(0o077)
+    try:
+        with EmbeddedPostgres(Home(path=home.path / "new")) as server:
+            assert server.alive
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs its servers as another user")
 def test_a_home_that_roots_servers_cannot_enter_is_named(home: Home) -> None:
     home.path.chmod(0o700)
