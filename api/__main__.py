@@ -16,6 +16,7 @@ def main() -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces each look at the schema
     uvicorn.run(
         create_app(settings),
         host=settings.host,
