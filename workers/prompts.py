@@ -58,10 +58,13 @@ class Prompter:
         """The prompts of all questions about a state; at least one question, suffixes in their order."""
         text = state_text(state)
         frames = [self._frame(instructions, question) for question in questions]
-        if self._strips and not text.strip():
-            prefix, suffixes = self._whole(text, frames)
+        if self._strips:
+            text = text.lstrip()
+        if self._strips and not text:
+            # The template drops the blank line too, as nothing stands before it.
+            prefix, suffixes = self._whole("", [_Frame(f.before, f.after.lstrip()) for f in frames])
         else:
-            prefix, suffixes = self._split(text.lstrip() if self._strips else text, frames)
+            prefix, suffixes = self._split(text, frames)
         return Group(
             prefix_ids=prefix,
             suffixes=tuple(
