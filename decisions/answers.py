@@ -83,7 +83,8 @@ def softmax(log_probs: Sequence[float]) -> tuple[float, ...]:
 
 
 def entropy(p: Sequence[float]) -> float:
-    return -sum(x * log(x) for x in p if x > 0)
+    # Not the sum's negative, which is -0.0 for a sure answer.
+    return sum(-x * log(x) for x in p if x > 0)
 
 
 def confidence(
@@ -94,7 +95,8 @@ def confidence(
         case Confidence.LABEL_MASS:
             return max(p) * label_mass
         case Confidence.ENTROPY:
-            return 1.0 if n == 1 else 1 - entropy(p) / log(n)
+            # Rounding takes an even belief's entropy above ln n.
+            return 1.0 if n == 1 else max(0.0, 1 - entropy(p) / log(n))
         case Confidence.PEAK if n == 1:
             return 1.0
         case Confidence.PEAK if type_ is QuestionType.SCORE:
@@ -118,7 +120,8 @@ def _value(type_: QuestionType, p: Sequence[float]) -> float | None:
         case QuestionType.NOUL:
             return p[0]
         case QuestionType.SCORE:
-            return sum(i * x for i, x in enumerate(p))
+            # The probabilities may sum to a little more than 1.
+            return min(len(p) - 1.0, sum(i * x for i, x in enumerate(p)))
 
 
 def wire_answer(
