@@ -69,7 +69,7 @@ def answer(
         label_mass=mass,
         margin=ranked[0] - ranked[1] if len(p) > 1 else 1.0,
         entropy=entropy(p),
-        value=_value(question.type, p),
+        value=_value(question, p),
         confidence=confidence(question.type, p, mass, formula),
         confidence_formula=formula,
     )
@@ -113,8 +113,8 @@ def _score_peak(p: Sequence[float]) -> float:
     return max(0.0, 1 - sum(x * abs(i - top) for i, x in enumerate(p)) / uniform)
 
 
-def _value(type_: QuestionType, p: Sequence[float]) -> float | None:
-    match type_:
+def _value(question: Question, p: Sequence[float]) -> float | None:
+    match question.type:
         case QuestionType.CHOICE:
             return None
         case QuestionType.NOUL:

@@ -5,19 +5,49 @@ The messages are those of vLLM's `/v1/systemone`, so that a client that reads th
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 
 from decisions.errors import InvalidQuestion
 from decisions.types import Json, Option, Question, QuestionSet, QuestionType
 
-MAX_QUESTIONS = 64
-MAX_OPTIONS = 26
-MAX_LEVELS = 10
-
 _FIELDS = {"type", "instructions", "criteria"}
 
 
-def parse_question_set(questions: Json, instructions: Json = None) -> QuestionSet:
+class Structured(StrEnum):
+    """How an object or array in the place of a text is written into the prompt."""
+
+    #: As Python's `str()` writes it, which is what vLLM does.
+    REPR = "repr"
+    #: As JSON, which is what TypeSafe does.
+    JSON = "json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """How questions are read, and how many of them and of their options."""
+
+    questions: int = 400
+    options: int = 255
+    levels: int = 10
+    structured: Structured = Structured.REPR
+
+    def text(self, value: Json) -> str:
+        """What is not text becomes text; null becomes none."""
+        if value is None or isinstance(value, str):
+            return value or ""
+        if self.structured is Structured.JSON:
+            return json.dumps(value, ensure_ascii=False)
+        return str(value)
+
+
+DEFAULT_RULES = Rules()
+
+
+def parse_question_set(
+    questions: Json, instructions: Json = None, rules: Rules = DEFAULT_RULES
+) -> QuestionSet:
     """`questions` maps ids to questions. Raises InvalidQuestion with the field's path."""
     if instructions is not None and not isinstance(instructions, str):
         raise InvalidQuestion("instructions must be a string", param="instructions")
@@ -25,15 +55,17 @@ def parse_question_set(questions: Json, instructions: Json = None) -> QuestionSe
         raise InvalidQuestion("questions must map ids to questions", param="questions")
     if not questions:
         raise InvalidQuestion("questions: needs at least one question", param="questions")
-    if len(questions) > MAX_QUESTIONS:
-        raise InvalidQuestion(f"questions: at most {MAX_QUESTIONS}", param="questions")
+    if len(questions) > rules.questions:
+        raise InvalidQuestion(
+            f"questions: at most {rules.questions} for this model", param="questions"
+        )
     return QuestionSet(
         instructions=instructions or None,
-        questions=tuple(parse_question(id_, q) for id_, q in questions.items()),
+        questions=tuple(parse_question(id_, q, rules) for id_, q in questions.items()),
     )
 
 
-def parse_question(id_: str, wire: Json) -> Question:
+def parse_question(id_: str, wire: Json, rules: Rules = DEFAULT_RULES) -> Question:
     where = f"questions.{id_}"
     if not id_:
         raise InvalidQuestion("question ids must be non-empty", param="questions")
@@ -52,46 +84,43 @@ def parse_question(id_: str, wire: Json) -> Question:
         QuestionType.CHOICE: _choice,
         QuestionType.NOUL: _noul,
         QuestionType.SCORE: _score,
-    }[type_](id_, criteria)
+    }[type_](id_, criteria, rules)
     return Question(
-        id=id_, type=type_, instructions=_text(wire.get("instructions")), options=options
+        id=id_, type=type_, instructions=rules.text(wire.get("instructions")), options=options
     )
 
 
-def _choice(id_: str, criteria: Json) -> tuple[Option, ...]:
+def _choice(id_: str, criteria: Json, rules: Rules) -> tuple[Option, ...]:
     if not isinstance(criteria, dict) or not criteria:
         raise _bad(id_, "choice criteria must map option names to a description or null")
-    if len(criteria) > MAX_OPTIONS:
-        raise _bad(id_, f"at most {MAX_OPTIONS} options for this model")
-    return tuple(Option(name=n, description=_text(d) or None) for n, d in criteria.items())
+    if len(criteria) > rules.options:
+        raise _bad(id_, f"at most {rules.options} options for this model")
+    return tuple(Option(name=n, description=rules.text(d) or None) for n, d in criteria.items())
 
 
-def _noul(id_: str, criteria: Json) -> tuple[Option, ...]:
+def _noul(id_: str, criteria: Json, rules: Rules) -> tuple[Option, ...]:
     sides = {} if criteria is None else criteria
     if not isinstance(sides, dict) or set(sides) - {"true", "false"}:
         raise _bad(id_, "noul criteria must be an object with true and false")
     return (
-        Option(name="yes", description=_text(sides.get("true")) or None),
-        Option(name="no", description=_text(sides.get("false")) or None),
+        Option(name="yes", description=rules.text(sides.get("true")) or None),
+        Option(name="no", description=rules.text(sides.get("false")) or None),
     )
 
 
-def _score(id_: str, criteria: Json) -> tuple[Option, ...]:
+def _score(id_: str, criteria: Json, rules: Rules) -> tuple[Option, ...]:
     if not isinstance(criteria, list) or len(criteria) < 2:
         raise _bad(id_, "score criteria must be an ordered list of levels")
-    if len(criteria) > MAX_LEVELS:
-        raise _bad(id_, f"at most {MAX_LEVELS} options for this model")
+    if len(criteria) > rules.levels:
+        raise _bad(id_, f"at most {rules.levels} options for this model")
     # A null level is text to vLLM as well: Python's `None`.
-    return tuple(Option(name=level if isinstance(level, str) else str(level)) for level in criteria)
+    return tuple(
+        Option(name=str(None) if level is None else rules.text(level)) for level in criteria
+    )
 
 
 def _bad(id_: str, problem: str) -> InvalidQuestion:
     return InvalidQuestion(f"question '{id_}': {problem}", param=f"questions.{id_}.criteria")
-
-
-def _text(value: Json) -> str:
-    """What is not text becomes text as in vLLM: by `str()`, with null as nothing."""
-    return "" if value is None else value if isinstance(value, str) else str(value)
 
 
 def canonical(question_set: QuestionSet) -> str:
@@ -105,6 +134,7 @@ def canonical(question_set: QuestionSet) -> str:
                     "type": q.type.value,
                     "instructions": q.instructions,
                     "options": [[o.name, o.description] for o in q.options],
+                    **({"lettered": True, "name": q.name} if q.lettered else {}),
                 }
                 for q in question_set.questions
             ],
@@ -128,14 +158,17 @@ def _stored_question(q: Mapping[str, Json]) -> Question:
     options = q["options"]
     assert isinstance(options, list)  # noqa: S101 - only `canonical` writes there
     pairs = [o for o in options if isinstance(o, list)]
+    name = q.get("name")
     return Question(
         id=str(q["id"]),
         type=QuestionType(str(q["type"])),
         instructions=str(q["instructions"]),
         options=tuple(
-            Option(name=str(name), description=None if text is None else str(text))
-            for name, text in pairs
+            Option(name=str(option), description=None if text is None else str(text))
+            for option, text in pairs
         ),
+        lettered=bool(q.get("lettered")),
+        name=None if name is None else str(name),
     )
 
 

@@ -93,8 +93,18 @@ class Question:
     type: QuestionType
     #: What is asked; may be empty.
     instructions: str
-    #: In the order of their labels. A yes/no has `yes`, `no`; a score its levels.
+    #: In the order of their labels. A yes/no has `yes`, `no`, or `false`, `true` when it is lettered; a
+    #: score has its levels.
     options: tuple[Option, ...]
+    #: Every option is read by a letter, as vLLM does on OpenAI's `/v1/decisions`.
+    lettered: bool = False
+    #: What an OpenAI client calls it; the id of such a question is its position.
+    name: str | None = None
+
+    @property
+    def yes(self) -> int:
+        """Which option of a yes/no is yes."""
+        return 1 if self.lettered else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
