@@ -31,7 +31,10 @@ def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
             yield from _line(number, pending + part, too_long)
             number, pending, too_long = number + 1, bytearray(), False
         too_long = too_long or len(pending) + len(rest) > max_bytes
-        pending = bytearray() if too_long else pending + rest
+        if too_long:
+            pending.clear()
+        else:
+            pending += rest
     yield from _line(number, pending, too_long)
 
 
