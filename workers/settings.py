@@ -56,8 +56,8 @@ class WorkerSettings(SweeperSettings):
     #: "solo" reads in the worker's own process, "prefork" in a child that may die alone, "auto" is
     #: prefork on CUDA and solo elsewhere. Defaults to "auto".
     pool: Literal["auto", "solo", "prefork"] = "auto"
-    #: A worker that is silent for longer loses its items to others. Defaults to 8 seconds.
-    lease_seconds: float = Field(default=8, gt=1)
+    #: A worker that is silent for longer loses its items to others. Defaults to 6 seconds.
+    lease_seconds: float = Field(default=6, gt=1)
     #: Seconds that one claim should take to read; claims grow and shrink towards it. Defaults to 1.
     claim_seconds: float = Field(default=1, gt=0)
     #: Items of one claim at most. Defaults to 512.
