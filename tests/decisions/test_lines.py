@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -83,7 +84,7 @@ def test_lines_do_not_depend_on_where_chunks_end(
     content: bytes, cuts: list[int], max_bytes: int
 ) -> None:
     borders = [0, *sorted(cuts), len(content)]
-    chunks = [content[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+    chunks = [content[a:b] for a, b in pairwise(borders)]
     assert b"".join(chunks) == content
     assert list(split_lines(chunks, max_bytes)) == split(content, max_bytes)
 
