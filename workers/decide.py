@@ -15,7 +15,7 @@ import numpy as np
 
 from decisions.answers import Answer, Confidence, answer
 from decisions.errors import NonFiniteScores
-from decisions.prompts import PROMPT_VERSION
+from decisions.prompts import version
 from decisions.types import Claim, ItemError, Json, Question, QuestionSet
 from engine.engine import Engine
 from engine.types import Group, GroupScores, LabelScores, Suffix
@@ -71,7 +71,6 @@ class Decider:
         self._prompter = prompter
         self._formula = confidence
         self._provenance: Row = {
-            "prompt_version": PROMPT_VERSION,
             "model_version_id": model_version_id,
             "worker_id": str(worker_id),
         }
@@ -98,6 +97,10 @@ class Decider:
                 _fail(claim, outcome, "state_purged", "the state was purged", "state")
                 continue
             question_set = contents.question_sets[claim.tenant_id, claim.question_set_hash]
+            if (most := self._prompter.most_options) < _options(question_set):
+                message = f"this model reads at most {most} options"
+                _fail(claim, outcome, "too_many_options", message, "questions")
+                continue
             key = (claim.tenant_id, claim.state_hash, question_set.instructions)
             together.setdefault(key, []).append(claim)
         return [
@@ -195,6 +198,7 @@ def _answer_row(question: Question, found: Answer, suffix: Suffix, read: LabelSc
     return {
         "question_id": question.id,
         "type": question.type.value,
+        "prompt_version": version(question),
         "answer": question.options[found.top].name,
         "answer_index": found.top,
         "value": found.value,
@@ -228,6 +232,10 @@ def _result(
 def _fail(claim: Claim, outcome: Outcome, code: str, message: str, param: str | None) -> None:
     error = ItemError(code=code, message=message, param=param)
     outcome.results.append(_result(claim, "failed", error, 0, 0))
+
+
+def _options(question_set: QuestionSet) -> int:
+    return max(len(question.options) for question in question_set.questions)
 
 
 def _tokens(asked: _Asked, suffix: Suffix) -> int:

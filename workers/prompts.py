@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase
 
-from decisions.prompts import SEPARATOR, labels, question_block, state_text
+from decisions.prompts import LETTERS, PAIRS, SEPARATOR, labels, question_block, state_text
 from decisions.types import Json, Question
 from engine.types import Group, Suffix
 
@@ -24,7 +24,7 @@ _MARK = "\ue0b7"
 #: Tokens before the seam that are tokenised again for every question, to check the cut.
 _OVERLAP = 8
 
-_ALL_LABELS = (*(chr(ord("A") + i) for i in range(26)), "yes", "no", *map(str, range(10)))
+_ALL_LABELS = (*LETTERS, "yes", "no", *map(str, range(10)))
 
 
 class UnreadableLabels(Exception):
@@ -53,6 +53,8 @@ class Prompter:
         self._frame = lru_cache(maxsize=4096)(self._render_frame)
         self._strips = self._template_strips()
         self._label_ids = self._resolve_labels()
+        #: Options of one choice that this model can tell apart.
+        self.most_options = len(PAIRS) if PAIRS[-1] in self._label_ids else len(LETTERS)
 
     def group(self, state: Json, instructions: str | None, questions: Sequence[Question]) -> Group:
         """The prompts of all questions about a state; at least one question, suffixes in their order."""
@@ -136,20 +138,26 @@ class Prompter:
         raise UnusableTemplate(f"{self._model}'s chat template rewrites the text of a message")
 
     def _resolve_labels(self) -> dict[str, int]:
+        """Every label's token. A model that reads no pairs of letters reads choices of letters only."""
         prompt = self._render(None, f"{_MARK}{SEPARATOR}Question: ?")
         before = self._ids(prompt)
         found = {label: self._label_id(label, prompt, before) for label in _ALL_LABELS}
+        for label, id_ in found.items():
+            if id_ is None:
+                raise UnreadableLabels(
+                    f"{self._model}: the label {label!r} is not one token after the prompt"
+                )
         if len(set(found.values())) != len(found):
             raise UnreadableLabels(f"{self._model} reads two labels as the same token")
-        return found
+        pairs = {pair: self._label_id(pair, prompt, before) for pair in PAIRS}
+        if None not in pairs.values() and len(set(pairs.values())) == len(pairs):
+            found |= pairs
+        return {label: id_ for label, id_ in found.items() if id_ is not None}
 
-    def _label_id(self, label: str, prompt: str, before: list[int]) -> int:
+    def _label_id(self, label: str, prompt: str, before: list[int]) -> int | None:
+        """The label's token, if it is one token after this prompt and leaves the prompt's as they are."""
         ids = self._ids(prompt + label)
-        if ids[:-1] != before:
-            raise UnreadableLabels(
-                f"{self._model}: the label {label!r} is not one token after the prompt"
-            )
-        return ids[-1]
+        return ids[-1] if ids[:-1] == before else None
 
     def _encode(self, text: str) -> Encoding:
         return self._text.encode(text, add_special_tokens=False)
