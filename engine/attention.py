@@ -109,7 +109,8 @@ def packed_attention(
     keys, values = key[0], value[0]
     packed_pass.store(keys, values, sliding_window)
     scaled = query[0] * (dim**-0.5 if scaling is None else scaling)
-    out = query.new_empty((rows, heads, value.shape[-1]))
+    # Rows that no span has are padding: anything finite will do.
+    out = query.new_zeros((rows, heads, value.shape[-1]))
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     for span in packed_pass.spans:
         past = span.past.layers[layer].unpack() if span.past else None

@@ -28,6 +28,9 @@ class EngineConfig:
     max_tokens_per_pass: int = 2048
     #: Bytes of stored states; 0 keeps none beyond a call. Defaults to 512 MiB.
     prefix_store_bytes: int = 512 * 2**20
+    #: A read's bits depend on its prompt and the engine's record alone; off is a little faster on
+    #: some processors. Defaults to True.
+    reproducible: bool = True
     #: Threads of a forward pass, None leaves torch's. Defaults to None.
     threads: int | None = None
 

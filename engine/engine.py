@@ -44,7 +44,9 @@ class Engine:
     ) -> None:
         """Take over a loaded model. Raises UnsupportedModel when it cannot be read exactly."""
         self._config = config
-        self._model = CausalModel(model, name, kv_format(config.kv_format))
+        self._model = CausalModel(
+            model, name, kv_format(config.kv_format), reproducible=config.reproducible
+        )
         self._store = PrefixStore(config.prefix_store_bytes)
         self._counters = Counters()
         self.info = self._describe(revision)
@@ -114,6 +116,6 @@ class Engine:
             device=device_name(self._model.device),
             threads=torch.get_num_threads(),
             context_tokens=self._model.context_tokens,
-            reproducible=False,
+            reproducible=self._model.reproducible,
             libraries=f"torch {torch.__version__}, transformers {transformers.__version__}",
         )

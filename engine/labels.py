@@ -18,6 +18,8 @@ from engine.types import LabelScores
 
 #: Rows of the vocabulary per tile: a float32 tile stays in the processor's cache.
 TILE_TOKENS = 4096
+#: Reads per product: always that many, padded, so that no read's bits depend on how many there are.
+TILE_READS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +35,23 @@ class Head:
     #: Caps the logits by cap * tanh(z / cap), or None.
     softcap: float | None
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """All logits [reads, vocabulary], for checks of a few reads."""
+        padded = functional.pad(hidden, (0, 0, 0, -len(hidden) % TILE_READS))
+        starts = range(0, len(self.weight), TILE_TOKENS)
+        return torch.cat([self.tile(padded, start) for start in starts], dim=1)[: len(hidden)]
+
     def tile(self, hidden: Tensor, start: int) -> Tensor:
-        """Logits [reads, tile] of the tile that starts at token `start`; hidden is float32."""
+        """Logits [reads, tile] of the tile that starts at token `start`.
+
+        hidden is float32 and its reads are whole tiles.
+        """
         at = slice(start, start + TILE_TOKENS)
+        weight = self.weight[at].float()
         bias = None if self.bias is None else self.bias[at].float()
-        logits = functional.linear(hidden, self.weight[at].float(), bias)
+        logits = torch.cat(
+            [functional.linear(h, weight, bias) for h in torch.split(hidden, TILE_READS)]
+        )
         if self.scale != 1.0:
             logits *= self.scale
         if self.softcap is not None:
@@ -47,14 +61,14 @@ class Head:
 
 def read_labels(head: Head, hidden: Tensor, labels: Sequence[tuple[int, ...]]) -> list[LabelScores]:
     """Scores of each row of `hidden` [reads, dim] at its own `labels`."""
-    hidden = hidden.float()
+    hidden = functional.pad(hidden.float(), (0, 0, 0, -len(labels) % TILE_READS))
     rows = torch.arange(len(labels)).repeat_interleave(torch.tensor([len(ids) for ids in labels]))
     wanted = torch.tensor([token for ids in labels for token in ids])
     rows, wanted = rows.to(hidden.device), wanted.to(hidden.device)
     picked = hidden.new_full(wanted.shape, torch.nan)
-    best = hidden.new_full((len(labels),), -torch.inf)
-    argmax = torch.zeros(len(labels), dtype=torch.int64, device=hidden.device)
-    normaliser = hidden.new_full((len(labels),), -torch.inf)
+    best = hidden.new_full((len(hidden),), -torch.inf)
+    argmax = torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)
+    normaliser = hidden.new_full((len(hidden),), -torch.inf)
     for start in range(0, head.weight.shape[0], TILE_TOKENS):
         logits = head.tile(hidden, start)
         inside = (wanted >= start) & (wanted < start + logits.shape[1])
@@ -64,7 +78,7 @@ def read_labels(head: Head, hidden: Tensor, labels: Sequence[tuple[int, ...]]) -
         best = torch.maximum(best, top)
         normaliser = torch.logaddexp(normaliser, torch.logsumexp(logits, dim=1))
     log_probs = (picked - normaliser[rows]).tolist()
-    return _scores(log_probs, argmax.tolist(), labels)
+    return _scores(log_probs, argmax.tolist()[: len(labels)], labels)
 
 
 def _scores(

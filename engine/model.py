@@ -16,6 +16,7 @@ from engine.kv import KVFormat
 from engine.labels import Head
 from engine.plan import Read
 from engine.prefixes import StoredPrefix
+from engine.tiles import tile_linears, whole_tiles
 
 KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 #: The probe's logits may differ from the model's by this share of their largest, for bfloat16.
@@ -25,7 +26,7 @@ PROBE_TOLERANCE = 0.02
 class CausalModel:
     """Owns the weights and the scratch of one loaded model. Not thread-safe."""
 
-    def __init__(self, model: Any, name: str, kv_format: KVFormat) -> None:
+    def __init__(self, model: Any, name: str, kv_format: KVFormat, *, reproducible: bool) -> None:
         """Take over a PreTrainedModel. Raises UnsupportedModel when it cannot be read exactly."""
         ALL_ATTENTION_FUNCTIONS.register(ATTENTION, packed_attention)
         model.eval().set_attn_implementation(ATTENTION)
@@ -37,6 +38,7 @@ class CausalModel:
         self._refuse_unknown_layers()
         self._decoder: Any = self._model.get_decoder()
         self.head = self._find_head()
+        self._tiled = tile_linears(self._decoder) if reproducible else False
         self._probe()
 
     @property
@@ -46,6 +48,11 @@ class CausalModel:
     @property
     def device(self) -> torch.device:
         return self.head.weight.device
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether a read's bits are independent of what shares its pass."""
+        return self._tiled and self.device.type == "cpu"
 
     @property
     def context_tokens(self) -> int:
@@ -81,7 +88,7 @@ class CausalModel:
         return PackedPass(spans, self._scratch, self._kv_format if keep else None)
 
     def _forward(self, sequences: Sequence[tuple[int, ...]], packed: PackedPass) -> Tensor:
-        """Hidden states [rows, dim] of all rows of the pass."""
+        """Hidden states [rows, dim] of all rows of the pass, and of its padding."""
         rows = self._rows(sequences, packed)
         output = self._decoder(**rows, use_cache=False, packed_pass=packed)
         hidden: Tensor = output.last_hidden_state[0]
@@ -92,9 +99,10 @@ class CausalModel:
         positions = [
             span.offset + row for span in packed.spans for row in range(span.stop - span.start)
         ]
+        padding = [0] * (whole_tiles(len(tokens)) - len(tokens) if self._tiled else 0)
         return {
-            "input_ids": torch.tensor([tokens], device=self.device),
-            "position_ids": torch.tensor([positions], device=self.device),
+            "input_ids": torch.tensor([tokens + padding], device=self.device),
+            "position_ids": torch.tensor([positions + padding], device=self.device),
         }
 
     def _refuse_unknown_layers(self) -> None:
@@ -126,9 +134,9 @@ class CausalModel:
             reason = "its attention does not go through transformers' attention interface"
             raise UnsupportedModel(model=self.name, reason=reason)
         hidden = self._forward([tokens], self._pass([(tokens, None)], keep=False))
-        expected = theirs.logits[0, -1].float()
-        starts = range(0, len(expected), self.head.tile(hidden[-1:].float(), 0).shape[1])
-        actual = torch.cat([self.head.tile(hidden[-1:].float(), start)[0] for start in starts])
+        last = len(tokens) - 1
+        expected = theirs.logits[0, last].float()
+        actual = self.head.logits(hidden[last : last + 1].float())[0]
         allowed = PROBE_TOLERANCE * float(expected.abs().max()) + 1e-3
         if actual.shape != expected.shape or float((actual - expected).abs().max()) > allowed:
             raise UnsupportedModel(model=self.name, reason="its head is more than a linear map")
