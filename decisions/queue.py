@@ -14,6 +14,9 @@ from sqlalchemy import TextClause, text
 
 from decisions.types import Lane
 
+#: The channel that tells a batch's id when it has ended.
+ENDED_CHANNEL = "weighbridge_batch_ended"
+
 #: An item that was claimed this often and never finished is dead.
 MAX_ATTEMPTS = 5
 
@@ -21,7 +24,7 @@ MAX_ATTEMPTS = 5
 # their batches' counters, closes the batches that have no item left, and records the event of each,
 # all in the transaction that made the items final. Batches are locked in order of their ids, so that
 # two workers which finish items of the same batches cannot deadlock.
-SETTLE = """
+SETTLE = f"""
 counts AS (
   SELECT batch_id,
     count(*) FILTER (WHERE status = 'done') AS done,
@@ -66,6 +69,7 @@ counts AS (
   SELECT tenant_id, id, 'batch.' || status FROM settled
   WHERE status IN ('completed', 'failed', 'expired', 'cancelled')
   ON CONFLICT DO NOTHING
+  RETURNING pg_notify('{ENDED_CHANNEL}', batch_id::text)
 )
 """
 
