@@ -33,6 +33,7 @@ class Stack:
 
     address: Address
     database_url: str
+    api: Process
     worker: Process
 
 
@@ -55,7 +56,7 @@ def start_stack(
     worker = _process("workers", home, process_env)
     supervisor.start(worker)
     write_address(home, address)
-    return Stack(address=address, database_url=database_url, worker=worker)
+    return Stack(address=address, database_url=database_url, api=api, worker=worker)
 
 
 def _start_postgres(supervisor: Supervisor, home: Home, say: Say) -> str:
