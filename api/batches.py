@@ -18,10 +18,11 @@ from api.file_chunks import chunks_of
 from api.new_batch import NewBatch
 from api.resources import Resources, ResourcesDep
 from decisions import batches, files
+from decisions.bodies import system_one_body
 from decisions.database import async_transaction
 from decisions.errors import InvalidBatch, NotFound
 from decisions.ids import BATCH, FILE, public, uuid_of
-from decisions.items import NewItem, check_item, read_item, system_one_body, too_long
+from decisions.items import NewItem, check_item, read_item, too_long
 from decisions.lines import split_lines
 from decisions.submit import Submitted, submit
 from decisions.types import TERMINAL, Submission
@@ -60,7 +61,7 @@ async def _source(
     parse, url = system_one_body(new.shared()), new.endpoint
     if new.requests is not None:
         wires = enumerate(new.requests, start=1)
-        return submission, (check_item(w, n, parse, url, may_hold_nul=True) for n, w in wires)
+        return submission, (check_item(w, n, parse, url, search_nul=True) for n, w in wires)
     file_id = await _input_file(resources, submission.tenant_id, new.input_file_id or "")
     limit = resources.settings.max_line_bytes
     lines = split_lines(chunks_of(resources.submissions, file_id), limit)

@@ -14,7 +14,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMediaType
 from decisions.errors import InvalidItem
-from decisions.items import decode
+from decisions.strict_json import decode
 from decisions.types import Json
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -15,8 +15,8 @@ from decisions.answers import wire_answer
 from decisions.database import async_transaction
 from decisions.errors import NotFound
 from decisions.ids import BATCH, DECISION, number_of, public
-from decisions.items import decode
 from decisions.questions import from_canonical
+from decisions.strict_json import decode
 from decisions.types import Json, Question, QuestionSet
 
 router = APIRouter(prefix="/v1/decisions", tags=["decisions"], responses=PROBLEMS)

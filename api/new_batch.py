@@ -16,8 +16,8 @@ from pydantic import (
 )
 
 from api.bodies import validated
-from decisions.items import refuse_nul
 from decisions.questions import parse_question_set
+from decisions.strict_json import refuse_nul
 from decisions.types import Json, Lane, Submission
 
 LONGEST_WINDOW = timedelta(days=30)

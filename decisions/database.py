@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from psycopg import AsyncConnection as AsyncPsycopgConnection
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -44,6 +45,20 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 async def async_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     async with engine.begin() as connection:
         yield connection
+
+
+async def notifications(url: str, channel: str) -> AsyncIterator[str | None]:
+    """What is told on a channel, and None as soon as one listens: from then on nothing is missed.
+
+    Ends with psycopg's OperationalError when the connection does.
+    """
+    address = normal_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    connection = await AsyncPsycopgConnection.connect(address, autocommit=True)
+    async with connection:
+        await connection.execute(f'LISTEN "{channel}"')
+        yield None
+        async for notification in connection.notifies():
+            yield notification.payload
 
 
 def migrate(url: str, revision: str = "head") -> None:

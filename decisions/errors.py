@@ -1,5 +1,7 @@
 """What can be wrong with a request, as exceptions whose docstring is the default message."""
 
+from collections.abc import Iterable
+
 
 class DecisionError(Exception):
     """The request cannot be served."""
@@ -25,6 +27,18 @@ class InvalidItem(DecisionError):
         super().__init__(message, param=param)
         #: Stable, for programs.
         self.code = code
+
+
+class UnknownModel(InvalidItem):
+    """No worker serves the model that was asked for."""
+
+    def __init__(self, model: str, known: Iterable[str]) -> None:
+        names = ", ".join(sorted(known))
+        super().__init__(
+            "model_not_found",
+            f"The model `{model}` does not exist. Valid aliases: {names}.",
+            param="model",
+        )
 
 
 class InvalidBatch(DecisionError):

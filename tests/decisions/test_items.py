@@ -9,18 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decisions.bodies import system_one_body
 from decisions.errors import InvalidItem
-from decisions.items import (
-    MAX_DEPTH,
-    MAX_MESSAGE,
-    NewItem,
-    check_item,
-    decode,
-    read_item,
-    system_one_body,
-    too_long,
-)
+from decisions.items import MAX_MESSAGE, NewItem, check_item, read_item, too_long
 from decisions.lines import split_lines
+from decisions.strict_json import MAX_DEPTH, decode
 from decisions.types import Json
 
 URL = "/v1/systemone"
@@ -283,7 +276,7 @@ def test_any_json_is_a_state_and_comes_back_equal(value: Json) -> None:
 
 @given(values)
 def test_any_json_is_an_item_or_an_error(value: Json) -> None:
-    item = check_item(value, 3, system_one_body(SHARED), URL, may_hold_nul=True)
+    item = check_item(value, 3, system_one_body(SHARED), URL, search_nul=True)
     assert (item.body is None) == (item.error is not None)
 
 

@@ -14,8 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from decisions import fleet, keys
 from decisions.answers import Confidence
+from decisions.bodies import system_one_body
 from decisions.database import sync_engine, transaction
-from decisions.items import check_item, system_one_body
+from decisions.items import check_item
 from decisions.submit import submit
 from decisions.types import Json, Lane, Submission
 from engine.config import EngineConfig
@@ -78,7 +79,7 @@ class Bench:
     def submit(self, items: Sequence[Mapping[str, Json]], questions: Json, **what: Any) -> UUID:
         parse = system_one_body({"questions": questions})
         checked = (
-            check_item(dict(item), n, parse, "/v1/systemone", may_hold_nul=True)
+            check_item(dict(item), n, parse, "/v1/systemone", search_nul=True)
             for n, item in enumerate(items, 1)
         )
         return submit(self.database, Submission(tenant_id=self.tenant, **what), checked).batch_id
