@@ -138,14 +138,20 @@ def start_cancel(tenant_id: int, batch_id: UUID) -> TextClause:
 
 
 def cancel_queued(batch_id: UUID) -> TextClause:
-    """Finish what no worker holds; after `start_cancel`, in the same transaction."""
+    """Finish what no worker holds; after `start_cancel`, in the same transaction.
+
+    Items that are locked just now are left to the next sweep: whoever locked them may wait for the batch,
+    which `start_cancel` has locked.
+    """
     return text(
         f"""
-        WITH final AS (
+        WITH waiting AS (
+          SELECT i.id FROM items i JOIN batches b ON b.id = i.batch_id
+          WHERE b.id = :batch_id AND b.status = 'cancelling' AND i.status = 'queued'
+          FOR UPDATE OF i SKIP LOCKED
+        ), final AS (
           UPDATE items i SET status = 'cancelled', finished_at = now()
-          FROM batches b
-          WHERE b.id = :batch_id AND b.status = 'cancelling'
-            AND i.batch_id = b.id AND i.status = 'queued'
+          FROM waiting WHERE i.id = waiting.id
           RETURNING i.batch_id, i.status, 0 AS input_tokens, 0 AS output_tokens
         ), {SETTLE}
         SELECT count(*) FROM final
