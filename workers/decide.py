@@ -4,7 +4,7 @@ The one place where a Question meets a Prompt. Touches no database: rows come in
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import perf_counter
@@ -35,6 +35,22 @@ class Outcome:
     decisions: list[Row] = field(default_factory=list)
     #: Time in `Engine.read`.
     engine_seconds: float = 0.0
+
+    def each(self) -> Iterator["Outcome"]:
+        """The same, an item at a time; the first of them carries the time."""
+        seconds = self.engine_seconds
+        for result in self.results:
+            mine = [row for row in self.decisions if row["item_id"] == result["id"]]
+            yield Outcome([result], mine, seconds)
+            seconds = 0.0
+
+    def refused(self, why: Exception) -> "Outcome":
+        """Failed instead: the database would not take it."""
+        error = ItemError(code="not_storable", message=f"{type(why).__name__}: {_first_line(why)}")
+        failed = [
+            row | {"status": "failed", "error": dict(error.as_json())} for row in self.results
+        ]
+        return Outcome(failed, [], self.engine_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +252,11 @@ def _fail(claim: Claim, outcome: Outcome, code: str, message: str, param: str | 
 
 def _options(question_set: QuestionSet) -> int:
     return max(len(question.options) for question in question_set.questions)
+
+
+def _first_line(error: Exception) -> str:
+    """Of the driver's message; what follows may quote values."""
+    return str(getattr(error, "orig", error)).partition("\n")[0]
 
 
 def _tokens(asked: _Asked, suffix: Suffix) -> int:

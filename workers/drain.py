@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Engine as Database
 from sqlalchemy import TextClause
+from sqlalchemy.exc import DataError, IntegrityError
 
 from decisions import fleet, queue
 from decisions.database import transaction
@@ -16,11 +17,16 @@ from engine.types import EngineStats
 from workers import contents
 from workers.decide import Decider, Outcome
 from workers.lease import held
+from workers.patience import patiently
 from workers.settings import WorkerSettings
 
 logger = logging.getLogger(__name__)
 
-_FIRST_CLAIM = 16
+#: Small, so that a worker whose speed is not known yet can end its first claim soon.
+_FIRST_CLAIM = 4
+
+#: How long results wait for a database that restarts; after that they are read again.
+_STORE_SECONDS = 60.0
 
 
 class EngineCounters:
@@ -28,11 +34,12 @@ class EngineCounters:
 
     def __init__(self, read: Callable[[], EngineStats]) -> None:
         self._read = read
-        self._last = read()
+        self._last = self._now = read()
 
-    def since_last(self) -> Mapping[str, int]:
+    def so_far(self) -> Mapping[str, int]:
+        """Since the last `counted`; asking twice counts nothing twice."""
         now, last = self._read(), self._last
-        self._last = now
+        self._now = now
         return {
             "prefills": now.prefills - last.prefills,
             "prefilled_tokens": now.prefilled_tokens - last.prefilled_tokens,
@@ -40,6 +47,10 @@ class EngineCounters:
             "reads": now.reads - last.reads,
             "suffix_tokens": now.suffix_tokens - last.suffix_tokens,
         }
+
+    def counted(self) -> None:
+        """What `so_far` said last is stored."""
+        self._last = self._now
 
 
 class Drain:
@@ -59,6 +70,7 @@ class Drain:
         self._settings = settings
         self._counters = engine_stats
         self._limit = min(_FIRST_CLAIM, settings.claim_limit)
+        self._suspect_first = False
         #: Set it, and the drain ends after the claim in flight.
         self.stopping = Event()
 
@@ -82,18 +94,20 @@ class Drain:
             with transaction(self._database) as connection:
                 loaded = contents.load(connection, claims)
             outcome = self._decider.decide(claims, loaded)
-            self._complete(claims, outcome, started)
+            self._complete(outcome, started)
         self._resize(len(claims), monotonic() - started)
         return True
 
     def _claim(self) -> list[Claim]:
-        """The most urgent lane's head, or before that one item that is suspected of killing workers."""
+        """The head of the most urgent lane; every other time a suspect of that lane, alone."""
         lease = self._settings.lease_seconds
+        self._suspect_first = not self._suspect_first
         for lane in self._settings.lanes:
-            for statement in (
+            statements = [
                 queue.claim_suspect(self._worker, lane, lease),
                 queue.claim(self._worker, lane, self._limit, lease),
-            ):
+            ]
+            for statement in statements if self._suspect_first else reversed(statements):
                 if claims := self._execute_claim(statement):
                     return claims
         return []
@@ -102,30 +116,59 @@ class Drain:
         with transaction(self._database) as connection:
             return [Claim(**row) for row in connection.execute(statement).mappings()]
 
-    def _complete(self, claims: Sequence[Claim], outcome: Outcome, started: float) -> None:
-        with transaction(self._database) as connection:
-            statement = queue.complete(outcome.results, outcome.decisions)
-            finished = {id_ for (id_,) in connection.execute(statement)}
-            failed = sum(r["status"] == "failed" for r in outcome.results if r["id"] in finished)
-            counts = {
-                "claims": 1,
-                "items_done": len(finished) - failed,
-                "items_failed": failed,
-                "stale_results": len(claims) - len(finished),
-                "busy_seconds": monotonic() - started,
-                "engine_seconds": outcome.engine_seconds,
-            }
-            connection.execute(fleet.count(self._worker, {**counts, **self._counters.since_last()}))
-        if stale := len(claims) - len(finished):
+    def _complete(self, outcome: Outcome, started: float) -> None:
+        """Store all at once; if the database refuses something, one by one, so that it fails alone."""
+        try:
+            self._store(outcome, started)
+        except (DataError, IntegrityError) as refused:
+            if len(outcome.results) == 1:
+                self._store(outcome.refused(refused), started)
+                return
+            for one in outcome.each():
+                self._complete(one, started)
+
+    def _store(self, outcome: Outcome, started: float) -> None:
+        stale = patiently(
+            lambda: self._store_once(outcome, started),
+            seconds=_STORE_SECONDS,
+            stopping=self.stopping,
+        )
+        if stale:
             logger.warning(
                 "%d results came after their lease and were thrown away",
                 stale,
                 extra={"action": "stale_results"},
             )
 
+    def _store_once(self, outcome: Outcome, started: float) -> int:
+        """Results and the counters that count them, in one transaction; how many were stale."""
+        with transaction(self._database) as connection:
+            statement = queue.complete(outcome.results, outcome.decisions)
+            finished = {id_ for (id_,) in connection.execute(statement)}
+            failed = sum(r["status"] == "failed" for r in outcome.results if r["id"] in finished)
+            stale = len(outcome.results) - len(finished)
+            counts = {
+                "claims": 1,
+                "items_done": len(finished) - failed,
+                "items_failed": failed,
+                "stale_results": stale,
+                "busy_seconds": monotonic() - started,
+                "engine_seconds": outcome.engine_seconds,
+                **self._counters.so_far(),
+            }
+            connection.execute(fleet.count(self._worker, counts))
+        self._counters.counted()
+        return stale
+
     def _resize(self, items: int, seconds: float) -> None:
-        """Steer the claim's size towards `claim_seconds`, at most doubling or halving."""
-        wanted = items * self._settings.claim_seconds / max(seconds, 1e-3)
+        """Steer the claim's size towards `claim_seconds`, at most doubling or halving.
+
+        A claim that was not full says nothing about how much more would have fitted.
+        """
+        target = self._settings.claim_seconds
+        if items < self._limit and seconds < target:
+            return
+        wanted = items * target / max(seconds, 1e-3)
         bounded = min(max(wanted, self._limit / 2), self._limit * 2)
         self._limit = max(1, min(round(bounded), self._settings.claim_limit))
 

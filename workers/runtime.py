@@ -25,6 +25,7 @@ from engine.tokenizer import load_tokenizer
 from workers.bells import ring
 from workers.decide import Decider
 from workers.drain import Drain, EngineCounters
+from workers.patience import PASSING
 from workers.prompts import Prompter
 from workers.settings import WorkerSettings
 from workers.sweeper import Sweeper
@@ -85,7 +86,13 @@ class Runtime:
 
     def drain(self) -> None:
         """Drain every lane that this worker serves, then ring again if items may be left."""
-        if self._drain.run(self._settings.drain_seconds) and not self._drain.stopping.is_set():
+        try:
+            left = self._drain.run(self._settings.drain_seconds)
+        except PASSING as error:
+            # The sweep rings again when the database is back, and finds what was claimed.
+            logger.warning("a drain was broken off: %s", error, extra={"action": "drain_broken"})
+            return
+        if left and not self._drain.stopping.is_set():
             ring(self._app, self._settings.lanes[0])
 
     def stop(self) -> None:
@@ -97,8 +104,11 @@ class Runtime:
         self._pulse.set()
         for thread in self._threads:
             thread.join()
-        with transaction(self._database) as connection:
-            connection.execute(fleet.stopped(self._id))
+        try:
+            with transaction(self._database) as connection:
+                connection.execute(fleet.stopped(self._id))
+        except PASSING:
+            logger.warning("the database did not hear that this worker stopped")
         self._database.dispose()
 
     def _register(self, engine: Engine) -> int:

@@ -43,7 +43,7 @@ def prompter(tokenizer: Any) -> Prompter:
     return Prompter(tokenizer, "SmolLM2")
 
 
-def build_tiny(vocabulary: int) -> LlamaForCausalLM:
+def build_tiny(vocabulary: int) -> Any:
     torch.manual_seed(11)
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -56,13 +56,22 @@ def build_tiny(vocabulary: int) -> LlamaForCausalLM:
         max_position_embeddings=CONTEXT,
         initializer_range=0.2,
     )
-    return LlamaForCausalLM(config).eval()
+    model: Any = LlamaForCausalLM(config)
+    return model.eval()
 
 
 @pytest.fixture
 def engine(tokenizer: Any, tmp_path: Path) -> Engine:
     model: Any = build_tiny(len(tokenizer))
     return Engine(model, EngineConfig(cache_dir=tmp_path), name="tiny", revision="r1")
+
+
+@pytest.fixture
+def plain_model(tokenizer: Any) -> Any:
+    """The same weights as the engine's, as transformers reads them."""
+    model = build_tiny(len(tokenizer))
+    model.set_attn_implementation("eager")
+    return model
 
 
 @dataclass(frozen=True, kw_only=True)

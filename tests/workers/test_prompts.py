@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast as Untyped
 
 from decisions.questions import parse_question_set
 from decisions.types import Json
 from workers.prompts import Prompter, UnreadableLabels, UnusableTemplate
+
+PreTrainedTokenizerFast: Any = Untyped
 
 QUESTIONS = parse_question_set(
     {
@@ -65,7 +67,8 @@ def test_prefix_and_suffix_are_the_whole_prompt_to_the_token(
 def test_the_state_is_tokenised_once_however_many_questions_ask(
     prompter: Prompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state, lengths = "The parcel has not come. " * 400, []
+    state = "The parcel has not come. " * 400
+    lengths: list[int] = []
     counted = prompter._encode_all
 
     def count(texts: list[str]) -> Any:
