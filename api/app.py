@@ -9,13 +9,29 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from api import batches, decisions, documentation, files, health, metrics, problems, results
+from api import (
+    batches,
+    decisions,
+    documentation,
+    files,
+    health,
+    metrics,
+    models,
+    openai_decisions,
+    problems,
+    results,
+    system_one,
+)
 from api.bell import Bell
+from api.endings import Endings
 from api.files import NewFile
 from api.new_batch import NewBatch
+from api.openai_decisions import DecisionsRequest
 from api.resources import Resources
+from api.served_models import ServedModels
 from api.settings import Settings
 from api.sweeper import sweep_forever
+from api.system_one import SystemOneRequest
 from decisions.database import async_engine, sync_engine
 
 DESCRIPTION = """
@@ -27,9 +43,29 @@ stored decision per question, or one stored error.
 TAGS = [
     {"name": "batches", "description": "Items, and their results."},
     {"name": "files", "description": "Items as files, for batches too large for one request."},
-    {"name": "decisions", "description": "Stored answers, with all that they were made with."},
+    {
+        "name": "decisions",
+        "description": "Ask and wait; and stored answers, with their provenance.",
+    },
+    {"name": "models", "description": "What is served."},
     {"name": "health", "description": "For whoever watches the service."},
 ]
+
+
+ROUTES = (
+    system_one,
+    openai_decisions,
+    batches,
+    results,
+    files,
+    decisions,
+    models,
+    health,
+    metrics,
+)
+
+#: What routes read by hand, for the OpenAPI document.
+BODIES = (NewBatch, NewFile, SystemOneRequest, DecisionsRequest)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -46,10 +82,10 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_tags=TAGS,
         lifespan=lifespan,
     )
-    for module in (batches, results, files, decisions, health, metrics):
+    for module in ROUTES:
         app.include_router(module.router)
     problems.install(app)
-    documentation.document(app, (NewBatch, NewFile))
+    documentation.document(app, BODIES)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -63,23 +99,27 @@ def create_app(settings: Settings) -> FastAPI:
 @contextlib.asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Resources]:
     at_once = settings.concurrent_submissions
+    database = async_engine(settings.database_url, pool_size=settings.database_connections)
     resources = Resources(
         settings=settings,
-        database=async_engine(settings.database_url, pool_size=settings.database_connections),
+        database=database,
         submissions=sync_engine(settings.database_url, pool_size=at_once + 1, max_overflow=0),
         submission_limit=CapacityLimiter(at_once),
         bell=Bell(settings.redis_url),
+        endings=Endings(settings.database_url),
+        served=ServedModels(database, settings.model_aliases),
     )
     resources.bell.start()
-    sweeper = asyncio.create_task(
-        sweep_forever(resources.database, resources.bell, settings.sweep_seconds)
+    background = asyncio.gather(
+        sweep_forever(database, resources.bell, settings.sweep_seconds),
+        resources.endings.listen_forever(),
     )
     try:
         yield resources
     finally:
-        sweeper.cancel()
+        background.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await sweeper
+            await background
         await asyncio.to_thread(resources.bell.close)
-        await resources.database.dispose()
+        await database.dispose()
         resources.submissions.dispose()

@@ -6,7 +6,6 @@ from hashlib import sha256
 from typing import Annotated, Any
 from uuid import UUID
 
-from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,14 +16,15 @@ from api.documentation import PROBLEMS, takes
 from api.file_chunks import chunks_of
 from api.new_batch import NewBatch
 from api.resources import Resources, ResourcesDep
+from api.submissions import body_parser, submit_items
 from decisions import batches, files
-from decisions.bodies import system_one_body
+from decisions.bodies import check_model
 from decisions.database import async_transaction
 from decisions.errors import InvalidBatch, NotFound
 from decisions.ids import BATCH, FILE, public, uuid_of
 from decisions.items import NewItem, check_item, read_item, too_long
 from decisions.lines import split_lines
-from decisions.submit import Submitted, submit
+from decisions.submit import Submitted
 from decisions.types import TERMINAL, Submission
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], responses=PROBLEMS)
@@ -48,8 +48,7 @@ async def create_batch(
     new = NewBatch.read(await read_json(request, resources.settings.max_body_bytes))
     submission = new.submission(tenant, idempotency_key)
     submission, items = await _source(resources, new, submission)
-    submitted = await _submit(resources, submission, items)
-    resources.bell.ring(submission.lane)
+    submitted = await submit_items(resources, submission, items)
     async with async_transaction(resources.database) as connection:
         batch = await find(connection, tenant, submitted.batch_id)
     return _accepted(batch, submitted)
@@ -58,7 +57,10 @@ async def create_batch(
 async def _source(
     resources: Resources, new: NewBatch, submission: Submission
 ) -> tuple[Submission, Iterator[NewItem]]:
-    parse, url = system_one_body(new.shared()), new.endpoint
+    """The items, and the submission with what is known of where they come from."""
+    check_model(new.model, await resources.served.names())
+    shared = new.shared(resources.settings.rules)
+    parse, url = await body_parser(resources, new.endpoint, shared), new.endpoint
     if new.requests is not None:
         wires = enumerate(new.requests, start=1)
         return submission, (check_item(w, n, parse, url, search_nul=True) for n, w in wires)
@@ -83,14 +85,6 @@ async def _input_file(resources: Resources, tenant: int, name: str) -> UUID:
     except NotFound:
         pass
     raise InvalidBatch(f"there is no file {name!r}", param="input_file_id")
-
-
-async def _submit(
-    resources: Resources, submission: Submission, items: Iterator[NewItem]
-) -> Submitted:
-    return await to_thread.run_sync(
-        submit, resources.submissions, submission, items, limiter=resources.submission_limit
-    )
 
 
 def _accepted(batch: Batch, submitted: Submitted) -> Response:

@@ -12,7 +12,7 @@ from fastapi.datastructures import FormData
 from pydantic import BaseModel, ValidationError
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from api.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMediaType
+from api.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMediaType, WrongField
 from decisions.errors import InvalidItem
 from decisions.strict_json import decode
 from decisions.types import Json
@@ -41,7 +41,7 @@ def validated(model: type[Model], body: Json) -> Model:
     try:
         return model.model_validate(body)
     except ValidationError as wrong:
-        raise InvalidRequest.of((e["loc"], e["msg"]) for e in wrong.errors()) from None
+        raise InvalidRequest.of(WrongField.of(e, e["loc"]) for e in wrong.errors()) from None
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
-"""What can be wrong with a call before the domain sees it, as exceptions whose docstring is the message."""
+"""What can be wrong with a call, as exceptions whose docstring is the message; `api.problems` answers them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Self
+from typing import Any, Self
 
 #: Wrong fields that an error names at most.
 SHOWN = 100
@@ -30,20 +31,55 @@ class BodyTooLarge(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
-    """The body's media type is not one that this route reads."""
+    """The body's media type or encoding is not one that this route reads."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WrongField:
+    """A field that is not what it must be."""
+
+    #: A path such as `requests.3.state`; empty for the body as a whole.
+    param: str
+    message: str
+    #: Pydantic's name of the fault, and what stood there.
+    type: str
+    input: Any
+
+    @classmethod
+    def of(cls, error: Mapping[str, Any], path: Sequence[int | str]) -> Self:
+        """From one of a ValidationError's errors."""
+        param = ".".join(str(part) for part in path)
+        return cls(param=param, message=error["msg"], type=error["type"], input=error["input"])
 
 
 class InvalidRequest(ApiError):
     """A field has a value that it must not have."""
 
-    #: `{"param", "detail"}` of each field at fault.
-    errors: tuple[Mapping[str, str], ...] = ()
+    fields: tuple[WrongField, ...] = ()
 
     @classmethod
-    def of(cls, wrong: Iterable[tuple[Sequence[int | str], str]]) -> Self:
-        """From the path and the complaint of at least one field, the first of which gives the message."""
-        named = [(".".join(str(part) for part in path), why) for path, why in islice(wrong, SHOWN)]
-        path, why = named[0]
-        error = cls(f"{path}: {why}" if path else why, param=path or None)
-        error.errors = tuple({"param": path, "detail": why} for path, why in named)
+    def of(cls, wrong: Iterable[WrongField]) -> Self:
+        """At least one field, the first of which gives the message."""
+        fields = tuple(islice(wrong, SHOWN))
+        first = fields[0]
+        message = f"{first.param}: {first.message}" if first.param else first.message
+        error = cls(message, param=first.param or None)
+        error.fields = fields
         return error
+
+
+class NotAnswered(ApiError):
+    """The question was accepted, and its item ended without an answer."""
+
+    def __init__(self, status: int, code: str, message: str, *, param: str | None) -> None:
+        super().__init__(message, param=param)
+        self.status = status
+        self.code = code
+
+
+class StillWaiting(ApiError):
+    """The answer is not there yet. Nothing is lost: it will be under the address in Location."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"The answer is not there yet. It will be at {location}")
+        self.headers = {"Location": location}

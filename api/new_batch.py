@@ -16,7 +16,8 @@ from pydantic import (
 )
 
 from api.bodies import validated
-from decisions.questions import parse_question_set
+from decisions.openai import parse_questions
+from decisions.questions import Rules, parse_question_set
 from decisions.strict_json import refuse_nul
 from decisions.types import Json, Lane, Submission
 
@@ -89,7 +90,7 @@ class NewBatch(BaseModel):
     #: For items that bring none of their own.
     questions: Any = None
     instructions: Any = None
-    endpoint: Literal["/v1/systemone"] = "/v1/systemone"
+    endpoint: Literal["/v1/systemone", "/v1/decisions"] = "/v1/systemone"
     lane: Annotated[Lane, Field(strict=False)] = Lane.BULK
     #: Within the lane, lower goes first.
     priority: Annotated[int, Field(ge=-32768, le=32767)] = 0
@@ -98,6 +99,8 @@ class NewBatch(BaseModel):
     #: After it, items that nobody has read expire.
     completion_window: Annotated[str, AfterValidator(_window)] = "24h"
     webhook: Webhook | None = None
+    #: Accepted for OpenAI's clients; output files last as long as their batch.
+    output_expires_after: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -112,11 +115,14 @@ class NewBatch(BaseModel):
             refuse_nul({name: value for name, value in body.items() if name != "requests"})
         return validated(cls, body)
 
-    def shared(self) -> dict[str, Json]:
+    def shared(self, rules: Rules) -> dict[str, Json]:
         """What items without questions get. Raises InvalidQuestion when it is not well formed."""
-        if self.questions is not None:
-            parse_question_set(self.questions, self.instructions)
-        return {"questions": self.questions, "instructions": self.instructions}
+        if self.questions is not None and self.endpoint == "/v1/systemone":
+            parse_question_set(self.questions, self.instructions, rules)
+        if self.questions is not None and self.endpoint == "/v1/decisions":
+            parse_questions(self.questions, rules)
+        given = {"questions": self.questions, "instructions": self.instructions}
+        return {name: value for name, value in given.items() if value is not None}
 
     def submission(self, tenant_id: int, key: str | None) -> Submission:
         body = self.model_dump(mode="json", exclude_unset=True)

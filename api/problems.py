@@ -10,8 +10,8 @@ a 422 that names the field. Nothing of an unexpected error is shown.
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -23,20 +23,22 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from api.errors import (
-    ApiError,
     BodyTooLarge,
     InvalidRequest,
     MalformedBody,
+    NotAnswered,
+    StillWaiting,
     Unauthorized,
     UnsupportedMediaType,
+    WrongField,
 )
 from decisions.errors import (
-    DecisionError,
     IdempotencyConflict,
     InvalidBatch,
     InvalidItem,
     InvalidQuestion,
     NotFound,
+    UnknownModel,
 )
 from decisions.items import shortened
 
@@ -49,6 +51,7 @@ TABLE: Mapping[type[Exception], tuple[int, str]] = {
     MalformedBody: (400, "malformed_body"),
     Unauthorized: (401, "invalid_api_key"),
     NotFound: (404, "not_found"),
+    UnknownModel: (404, "model_not_found"),
     BodyTooLarge: (413, "body_too_large"),
     UnsupportedMediaType: (415, "unsupported_media_type"),
     InvalidRequest: (422, "invalid_request"),
@@ -56,15 +59,11 @@ TABLE: Mapping[type[Exception], tuple[int, str]] = {
     InvalidQuestion: (422, "invalid_question"),
     InvalidItem: (422, "invalid_item"),
     IdempotencyConflict: (422, "idempotency_key_reused"),
+    NotAnswered: (500, "not_answered"),
+    StillWaiting: (504, "still_waiting"),
     OperationalError: (503, "database_unavailable"),
     InterfaceError: (503, "database_unavailable"),
     PoolTimeout: (503, "database_unavailable"),
-}
-
-#: What some statuses must or should carry.
-_HEADERS: Mapping[int, Mapping[str, str]] = {
-    401: {"WWW-Authenticate": 'Bearer realm="weighbridge"'},
-    503: {"Retry-After": "1"},
 }
 
 
@@ -79,78 +78,90 @@ class Problem:
     detail: str
     #: The field at fault, as a path.
     param: str | None = None
-    #: Every field at fault, when there may be several: `{"param", "detail"}` each.
-    errors: tuple[Mapping[str, str], ...] = ()
+    #: Every field at fault, when there may be several.
+    fields: Sequence[WrongField] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
+        kind = "server_error" if self.status >= 500 else _OPENAI_TYPES.get(self.status)
         body: dict[str, Any] = {
             "type": f"urn:weighbridge:problem:{self.code}",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
+            "errors": [{"param": f.param, "detail": f.message} for f in self.fields],
+            "error": {
+                "message": self.detail,
+                "type": kind or "invalid_request_error",
+                "param": self.param,
+                "code": self.code,
+            },
         }
-        if self.errors:
-            body["errors"] = list(self.errors)
-        kind = "server_error" if self.status >= 500 else _OPENAI_TYPES.get(self.status)
-        body["error"] = {
-            "message": self.detail,
-            "type": kind or "invalid_request_error",
-            "param": self.param,
-            "code": self.code,
-        }
-        return body
+        return body if self.fields else {k: v for k, v in body.items() if k != "errors"}
 
-    def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
-        return JSONResponse(
-            self.as_json(),
-            status_code=self.status,
-            headers={**_HEADERS.get(self.status, {}), **(headers or {})},
-            media_type=MEDIA_TYPE,
-        )
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.as_json(), self.status, self.all_headers, media_type=MEDIA_TYPE)
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        challenge = {"WWW-Authenticate": 'Bearer realm="weighbridge"'} if self.status == 401 else {}
+        return {**challenge, **self.headers}
 
 
 _OPENAI_TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 def install(app: FastAPI) -> None:
-    for type_ in (*TABLE, ApiError, DecisionError):
+    for type_ in (*TABLE, RequestValidationError):
         app.add_exception_handler(type_, _known)
-    app.add_exception_handler(RequestValidationError, _invalid_parameters)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
 
 
+def problem_of(error: Exception) -> Problem | None:
+    """None for what nobody expected."""
+    if isinstance(error, RequestValidationError):
+        # The location starts with where the parameter is: query, path or header.
+        error = InvalidRequest.of(WrongField.of(e, e["loc"][1:]) for e in error.errors())
+    if isinstance(error, HTTPException):
+        status = HTTPStatus(error.status_code)
+        return Problem(status=status, code=status.name.lower(), detail=error.detail)
+    listed = next((t for t in type(error).__mro__ if t in TABLE), None)
+    if listed is None:
+        return None
+    status_code, code = TABLE[listed]
+    if status_code == 503:
+        detail = "The database cannot be reached."
+        return Problem(status=status_code, code=code, detail=detail, headers={"Retry-After": "1"})
+    return Problem(
+        status=getattr(error, "status", status_code),
+        code=getattr(error, "code", code),
+        detail=shortened(str(error)),
+        param=getattr(error, "param", None),
+        fields=getattr(error, "fields", ()),
+        headers=getattr(error, "headers", {}),
+    )
+
+
 def _known(_: Request, error: Exception) -> JSONResponse:
-    status, code = next((TABLE[t] for t in type(error).__mro__ if t in TABLE), (422, "invalid"))
-    if status >= 500:
+    problem = problem_of(error)
+    assert problem is not None  # noqa: S101 - only what is listed is installed
+    if problem.status == 503:
         logger.warning(
             "The database does not serve us: %s",
             type(error).__name__,
             extra={"action": "database_away"},
         )
-        return Problem(
-            status=status, code=code, detail="The database cannot be reached."
-        ).response()
-    return Problem(
-        status=status,
-        code=getattr(error, "code", code),
-        detail=shortened(str(error)),
-        param=getattr(error, "param", None),
-        errors=getattr(error, "errors", ()),
-    ).response()
-
-
-def _invalid_parameters(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as installed
-    # The location starts with where the parameter is: query, path or header.
-    return _known(request, InvalidRequest.of((e["loc"][1:], e["msg"]) for e in error.errors()))
+    return problem.response()
 
 
 def _http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as installed
-    status = HTTPStatus(error.status_code)
-    code = status.name.lower()
-    return Problem(status=status, code=code, detail=error.detail).response(error.headers)
+    problem = problem_of(error)
+    assert problem is not None  # noqa: S101 - it is a known type
+    response = problem.response()
+    response.headers.update(error.headers or {})
+    return response
 
 
 def _unexpected(_: Request, error: Exception) -> JSONResponse:

@@ -9,6 +9,8 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.bell import Bell
+from api.endings import Endings
+from api.served_models import ServedModels
 from api.settings import Settings
 
 
@@ -21,6 +23,8 @@ class Resources:
     submissions: Engine
     submission_limit: CapacityLimiter
     bell: Bell
+    endings: Endings
+    served: ServedModels
 
 
 def _resources(request: Request) -> Resources:

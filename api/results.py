@@ -16,13 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from api.auth import TenantDep
 from api.batches import find
 from api.documentation import PROBLEMS
+from api.replies import answer_fields, error_of, reads_of
 from api.resources import ResourcesDep
 from decisions import batches, contents
-from decisions.answers import wire_answer
 from decisions.database import async_transaction
-from decisions.ids import BATCH, DECISION, public, uuid_of
+from decisions.ids import BATCH, uuid_of
 from decisions.questions import from_canonical
-from decisions.types import ItemError, ItemStatus, Json, QuestionSet
+from decisions.types import Json, QuestionSet
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], responses=PROBLEMS)
 
@@ -31,11 +31,6 @@ PAGE = 500
 
 # Python's own line splitting, and others', end a line at these as well. JSON may escape them.
 _LINE_ENDS = str.maketrans({"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"})
-
-_ENDINGS = {
-    ItemStatus.CANCELLED: ("batch_cancelled", "the batch was cancelled before this item was read"),
-    ItemStatus.EXPIRED: ("batch_expired", "the completion window ended before this item was read"),
-}
 
 
 @router.get(
@@ -90,39 +85,10 @@ def json_line(value: Mapping[str, Json]) -> bytes:
 
 def result_of(row: Any, question_set: QuestionSet | None) -> dict[str, Json]:
     """From a row of `decisions.batches.results`."""
-    by_id = {decision["question_id"]: decision for decision in row.decisions or ()}
-    asked = [q for q in question_set.questions if q.id in by_id] if question_set else []
-    found = [(question, by_id[question.id]) for question in asked]
     return {
         "custom_id": row.custom_id,
         "line": row.line,
         "status": row.status,
-        "answers": {
-            q.id: wire_answer(
-                q,
-                top=d["answer_index"],
-                probabilities=d["probabilities"],
-                value=d["value"],
-                confidence=d["confidence"],
-            )
-            for q, d in found
-        },
-        "diagnostics": {
-            q.id: {"label_mass": d["label_mass"], "argmax_is_label": d["argmax_is_label"]}
-            for q, d in found
-        },
-        "decisions": {q.id: public(DECISION, d["id"]) for q, d in found},
-        "usage": {
-            "input_tokens": sum(d["prompt_tokens"] for _, d in found),
-            "output_tokens": len(found),
-        },
-        "error": _error(row),
+        **answer_fields(reads_of(row, question_set), None),
+        "error": error_of(row),
     }
-
-
-def _error(row: Any) -> Json:
-    if row.status in _ENDINGS:
-        code, message = _ENDINGS[row.status]
-        return dict(ItemError(code=code, message=message, line=row.line).as_json())
-    # A worker knows the item, not its line.
-    return None if row.error is None else {**row.error, "line": row.line}

@@ -1,9 +1,13 @@
 """The API's settings: the only place where this process reads its environment."""
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from decisions.answers import Confidence
+from decisions.questions import Rules, Structured
 
 MIB = 1 << 20
 
@@ -46,7 +50,34 @@ class Settings(BaseSettings):
     concurrent_submissions: int = Field(default=4, ge=1)
     #: Database connections for everything but submissions. Defaults to 8.
     database_connections: int = Field(default=8, ge=1)
+    #: Names that mean the served model, as a JSON list. Defaults to those of TypeSafe's SDK and `default`.
+    model_aliases: tuple[str, ...] = ("jev-latest", "jev-preview", "default")
+    #: Questions of one item at most. Defaults to 400.
+    max_questions: int = Field(default=400, ge=1)
+    #: Options of one choice at most; the model may know fewer labels. Defaults to 255.
+    max_options: int = Field(default=255, ge=2, le=255)
+    #: Levels of one score at most. Defaults to 10.
+    max_levels: int = Field(default=10, ge=2, le=10)
+    #: How a structured text is written into a prompt: `repr` as vLLM, `json` as TypeSafe. Defaults to repr.
+    structured_text: Structured = Structured.REPR
+    #: Which formula the confidence of a reply follows: label_mass, peak or entropy. Defaults to label_mass.
+    confidence: Confidence = Confidence.LABEL_MASS
+    #: The status of an invalid call of `/v1/systemone`: 400 as vLLM, 422 as TypeSafe. Defaults to 400.
+    invalid_status: Literal[400, 422] = 400
+    #: Seconds that a synchronous call waits for its answer before it is a 504. Defaults to 60.
+    wait_seconds: float = Field(default=60, ge=0)
+    #: Seconds that `Prefer: wait` may ask for at most. Defaults to 600.
+    max_wait_seconds: float = Field(default=600, ge=0)
     #: Seconds between two sweeps of leases and closed batches. Defaults to 1.
     sweep_seconds: float = Field(default=1.0, gt=0)
     #: Python's name of the least severe messages that are logged. Defaults to INFO.
     log_level: str = "INFO"
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(
+            questions=self.max_questions,
+            options=self.max_options,
+            levels=self.max_levels,
+            structured=self.structured_text,
+        )

@@ -168,8 +168,10 @@ def results(batch_id: UUID, after_line: int, limit: int) -> TextClause:
               'id', d.id, 'question_id', d.question_id, 'answer_index', d.answer_index,
               'value', d.value, 'probabilities', d.probabilities, 'confidence', d.confidence,
               'label_mass', d.label_mass, 'argmax_is_label', d.argmax_is_label,
-              'prompt_tokens', d.prompt_tokens, 'model_version_id', d.model_version_id))
-            FROM decisions d WHERE d.item_id = i.id) AS decisions
+              'prompt_tokens', d.prompt_tokens, 'cached_tokens', d.cached_tokens,
+              'model', m.model))
+            FROM decisions d JOIN model_versions m ON m.id = d.model_version_id
+            WHERE d.item_id = i.id) AS decisions
         FROM items i
         WHERE i.batch_id = :batch_id AND i.line > :after_line
           AND i.status NOT IN ('queued', 'leased')

@@ -40,13 +40,17 @@ def parse_request(body: Mapping[str, Json], rules: Rules = DEFAULT_RULES) -> Dec
     if body.get("joint"):
         raise InvalidQuestion("joint: this model reads each question on its own", param="joint")
     state, instructions = parse_input(body.get("input"))
-    questions = a_list(body.get("questions"), "questions")
+    questions = parse_questions(body.get("questions"), rules)
+    return DecisionRequest(state, QuestionSet(instructions=instructions, questions=questions))
+
+
+def parse_questions(wire: Json, rules: Rules = DEFAULT_RULES) -> tuple[Question, ...]:
+    questions = a_list(wire, "questions")
     if not 1 <= len(questions) <= rules.questions:
         raise InvalidQuestion(
             f"questions: between 1 and {rules.questions} for this model", param="questions"
         )
-    parsed = tuple(_question(q, i, rules) for i, q in enumerate(questions))
-    return DecisionRequest(state, QuestionSet(instructions=instructions, questions=parsed))
+    return tuple(_question(q, i, rules) for i, q in enumerate(questions))
 
 
 def _question(wire: Json, index: int, rules: Rules) -> Question:

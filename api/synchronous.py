@@ -1,0 +1,168 @@
+"""One item, asked and answered in one call, through the same queue and store as every batch.
+
+The flow is `ask`: submit in the interactive lane, wait until the item is final, read what became of it.
+Whatever happens to the caller, the item goes on; its answer is under the address in Location.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Any
+from uuid import UUID, uuid4
+
+import msgspec
+from fastapi import Depends, Header, Response
+from fastapi.responses import JSONResponse
+
+from api.auth import TenantDep
+from api.batch import batch_of
+from api.errors import NotAnswered, StillWaiting
+from api.prefer import Preference, PreferenceDep
+from api.replies import Read, error_of, reads_of, status_of
+from api.resources import Resources, ResourcesDep
+from api.submissions import body_parser, submit_items
+from decisions import batches
+from decisions.bodies import Body
+from decisions.database import async_transaction
+from decisions.ids import BATCH, public
+from decisions.items import NewItem
+from decisions.questions import from_canonical
+from decisions.strict_json import refuse_nul
+from decisions.types import Json, Lane, Submission
+
+#: Seconds after which a waiting call looks for itself; a notification wakes it long before.
+LOOK = 2.0
+
+SMALLEST, LARGEST = -(1 << 15), (1 << 15) - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """What a synchronous call brings besides its body."""
+
+    tenant: int
+    resources: Resources
+    preference: Preference
+    idempotency_key: str | None
+    #: The caller's own id of the request, or one of ours.
+    request_id: str
+
+
+def _caller(
+    tenant: TenantDep,
+    resources: ResourcesDep,
+    preference: PreferenceDep,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
+    x_request_id: Annotated[str | None, Header(max_length=200)] = None,
+) -> Caller:
+    return Caller(
+        tenant=tenant,
+        resources=resources,
+        preference=preference,
+        idempotency_key=idempotency_key,
+        request_id=x_request_id or uuid4().hex,
+    )
+
+
+CallerDep = Annotated[Caller, Depends(_caller)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """The reads of a call, in the order of its questions."""
+
+    batch_id: UUID
+    reads: list[Read]
+    headers: Mapping[str, str]
+
+
+async def ask(
+    caller: Caller, endpoint: str, body: dict[str, Json], *, priority: int = 0
+) -> Answered | Response:
+    """A response instead of an answer is the 202 of a caller who did not want to wait so long.
+
+    Raises InvalidItem, InvalidQuestion or UnknownModel for a bad body, before anything is stored; then
+    NotAnswered for an item that ended without answers, and StillWaiting.
+    """
+    refuse_nul(body)
+    parse = await body_parser(caller.resources, endpoint)
+    parsed = parse(body)
+    item = NewItem(line=1, custom_id=caller.request_id, body=parsed)
+    submission = _submission(caller, endpoint, body, priority)
+    submitted = await submit_items(caller.resources, submission, [item])
+    headers = {**caller.preference.applied, "Location": _location(submitted.batch_id)}
+    if submitted.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    row = await _wait(caller, submitted.batch_id)
+    if row is None:
+        return await _not_yet(caller, submitted.batch_id, headers)
+    return Answered(batch_id=submitted.batch_id, reads=_reads(row, parsed), headers=headers)
+
+
+def _submission(caller: Caller, endpoint: str, body: dict[str, Json], priority: int) -> Submission:
+    model = body.get("model")
+    key = caller.idempotency_key
+    hashed = sha256(msgspec.json.encode([endpoint, body])).digest() if key else b""
+    return Submission(
+        tenant_id=caller.tenant,
+        lane=Lane.INTERACTIVE,
+        priority=min(max(priority, SMALLEST), LARGEST),
+        endpoint=endpoint,
+        model=model if isinstance(model, str) else None,
+        idempotency_key=key,
+        request_hash=hashed,
+    )
+
+
+def _location(batch_id: UUID) -> str:
+    return f"/v1/batches/{public(BATCH, batch_id)}"
+
+
+def _patience(caller: Caller) -> float:
+    """Seconds to wait."""
+    settings = caller.resources.settings
+    if caller.preference.respond_async:
+        return 0
+    if caller.preference.wait is None:
+        return settings.wait_seconds
+    return min(caller.preference.wait, settings.max_wait_seconds)
+
+
+async def _wait(caller: Caller, batch_id: UUID) -> Any:
+    """The item's row as soon as it is final; None when patience ends before."""
+    until = time.monotonic() + _patience(caller)
+    with caller.resources.endings.watch(batch_id) as ended:
+        while True:
+            if row := await _final(caller.resources, batch_id):
+                return row
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            try:
+                await asyncio.wait_for(ended.wait(), min(left, LOOK))
+            except TimeoutError:
+                continue
+            ended.clear()
+
+
+async def _final(resources: Resources, batch_id: UUID) -> Any:
+    async with async_transaction(resources.database) as connection:
+        return (await connection.execute(batches.results(batch_id, 0, 1))).first()
+
+
+async def _not_yet(caller: Caller, batch_id: UUID, headers: dict[str, str]) -> Response:
+    if not caller.preference.applied:
+        raise StillWaiting(headers["Location"])
+    async with async_transaction(caller.resources.database) as connection:
+        row = (await connection.execute(batches.get(caller.tenant, batch_id))).one()
+    return JSONResponse(batch_of(row).model_dump(), 202, {**headers, "Retry-After": "1"})
+
+
+def _reads(row: Any, body: Body) -> list[Read]:
+    if error := error_of(row):
+        raise NotAnswered(
+            status_of(error["code"]), error["code"], error["message"], param=error["param"]
+        )
+    return list(reads_of(row, from_canonical(msgspec.json.decode(body.question_set))))
