@@ -61,3 +61,10 @@ def other(shared_url: str, database: Engine) -> Iterator[Api]:
 @pytest.fixture
 def worker(database: Engine) -> StandInWorker:
     return StandInWorker(database)
+
+
+@pytest.fixture
+def answering(worker: StandInWorker, redis_url: str) -> Iterator[StandInWorker]:
+    """A stand-in that answers the interactive lane as its bell rings."""
+    with worker.listening(redis_url):
+        yield worker

@@ -1,7 +1,7 @@
 """A real API on a real socket, and a stand-in for workers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from math import log
 from socket import socket
@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx2
+import redis
 import uvicorn
 from sqlalchemy import Engine, text
 
@@ -19,6 +20,7 @@ from decisions import contents, fleet, keys, queue
 from decisions.answers import answer
 from decisions.database import transaction
 from decisions.ids import BATCH, uuid_of
+from decisions.prompts import version
 from decisions.questions import from_canonical
 from decisions.types import Claim, Lane, Question
 
@@ -147,6 +149,25 @@ class StandInWorker:
         while self.work(lane):
             pass
 
+    @contextmanager
+    def listening(self, redis_url: str, lane: Lane = Lane.INTERACTIVE) -> Iterator[None]:
+        """Answer what is in a lane whenever its bell rings, in a thread."""
+        stopping = Event()
+
+        def run() -> None:
+            with closing(redis.Redis.from_url(redis_url)) as client:
+                while not stopping.is_set():
+                    if client.brpop([f"weighbridge:bell-{lane}"], timeout=0.2):
+                        self.work_until_empty(lane)
+
+        thread = Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join(20)
+
     def claim(self, lane: Lane = Lane.BULK, limit: int = 100) -> list[Claim]:
         statement = queue.claim(self.id, lane, limit, lease_seconds=60)
         with transaction(self._database) as connection:
@@ -165,6 +186,22 @@ class StandInWorker:
             connection.execute(queue.complete(results, [self._decision(*pair) for pair in asked]))
             counts = {"prefills": len(claims), "reads": len(asked), "items_done": len(claims)}
             connection.execute(fleet.count(self.id, counts))
+
+    def fail(self, claims: Sequence[Claim], code: str, message: str) -> None:
+        error = {"code": code, "message": message, "param": "state", "line": None}
+        results = [
+            {
+                "id": c.id,
+                "fence": c.fence,
+                "status": "failed",
+                "error": error,
+                "input_tokens": 0,
+                "output_tokens": 0,
+            }
+            for c in claims
+        ]
+        with transaction(self._database) as connection:
+            connection.execute(queue.complete(results, []))
 
     def expire(self, batch_id: str) -> None:
         """Let a batch's window end, and sweep."""
@@ -207,7 +244,7 @@ class StandInWorker:
             "entropy": found.entropy,
             "confidence": found.confidence,
             "confidence_formula": found.confidence_formula.value,
-            "prompt_version": "systemone-1",
+            "prompt_version": version(question),
             "prompt_hash": "00" * 32,
             "prompt_tokens": 10,
             "model_version_id": self._model,
