@@ -31,7 +31,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
 
 from decisions.answers import Confidence
-from decisions.types import TERMINAL, BatchStatus, ItemStatus, Lane, QuestionType
+from decisions.types import (
+    TERMINAL,
+    BatchStatus,
+    DeliveryStatus,
+    ItemStatus,
+    Lane,
+    QuestionType,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -376,13 +383,142 @@ idempotency_keys = Table(
     PrimaryKeyConstraint("tenant_id", "key"),
 )
 
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    _tenant(),
+    #: Of a batch that brought its own address; null for those that a tenant keeps.
+    Column("batch_id", Uuid, ForeignKey("batches.id", ondelete="CASCADE"), unique=True),
+    Column("url", Text, nullable=False),
+    #: The types of events that it wants.
+    Column("events", ARRAY(String(32)), nullable=False),
+    #: Kept as it is, since a signature needs it.
+    Column("secret", Text, nullable=False),
+    #: The one before, which signs too until then.
+    Column("previous_secret", Text),
+    _time("previous_secret_until"),
+    _time("created_at", nullable=False, now=True),
+    #: Of the first failed attempt since the last good one.
+    _time("failing_since"),
+    _time("disabled_at"),
+    Column("disabled_reason", String(16)),
+    CheckConstraint("(disabled_at IS NULL) = (disabled_reason IS NULL)", name="disabled"),
+    CheckConstraint(_one_of("disabled_reason", ("asked", "gone", "failing")), name="reason"),
+    CheckConstraint(
+        "(previous_secret IS NULL) = (previous_secret_until IS NULL)", name="previous_secret"
+    ),
+    Index(
+        "ix_webhook_endpoints_tenant",
+        "tenant_id",
+        "id",
+        postgresql_where=text("batch_id IS NULL"),
+    ),
+)
+
 events = Table(
     "events",
     metadata,
     Column("id", BigInteger, Identity(), primary_key=True),
     _tenant(),
-    Column("batch_id", Uuid, ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    #: Null only for a test of an endpoint.
+    Column("batch_id", Uuid, ForeignKey("batches.id", ondelete="CASCADE")),
+    #: Of an event about one decision.
+    Column("decision_id", BigInteger, ForeignKey("decisions.id", ondelete="CASCADE")),
     Column("type", String(32), nullable=False),
+    #: What its writer adds to the payload's data.
+    Column("data", JSONB),
     _time("created_at", nullable=False, now=True),
-    UniqueConstraint("batch_id", "type"),
+    #: When its deliveries were made; null while none of them are.
+    _time("dispatched_at"),
+    Index(
+        "uq_events_batch",
+        "batch_id",
+        "type",
+        unique=True,
+        postgresql_where=text("decision_id IS NULL"),
+    ),
+    Index(
+        "uq_events_decision",
+        "decision_id",
+        "type",
+        unique=True,
+        postgresql_where=text("decision_id IS NOT NULL"),
+    ),
+    Index(None, "batch_id"),
+    Index("ix_events_new", "id", postgresql_where=text("dispatched_at IS NULL")),
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    _tenant(),
+    Column("event_id", BigInteger, ForeignKey("events.id", ondelete="CASCADE"), nullable=False),
+    Column(
+        "endpoint_id",
+        Integer,
+        ForeignKey("webhook_endpoints.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("status", String(16), nullable=False),
+    #: Attempts since it was made or sent again by hand.
+    Column("tries", SmallInteger, nullable=False, server_default=text("0")),
+    #: Of the next attempt, while it waits for one.
+    _time("due_at"),
+    #: Of the newest attempt.
+    Column("fence", BigInteger),
+    _time("lease_until"),
+    _time("created_at", nullable=False, now=True),
+    _time("finished_at"),
+    UniqueConstraint("event_id", "endpoint_id"),
+    CheckConstraint(_one_of("status", tuple(DeliveryStatus)), name="status"),
+    CheckConstraint("(status = 'waiting') = (due_at IS NOT NULL)", name="due"),
+    CheckConstraint("(status = 'sending') = (lease_until IS NOT NULL)", name="lease"),
+    CheckConstraint(
+        "(status IN ('delivered', 'failed')) = (finished_at IS NOT NULL)", name="finished"
+    ),
+    Index(None, "tenant_id", "id"),
+    Index(None, "endpoint_id", "id"),
+    Index(
+        "ix_webhook_deliveries_waiting",
+        "endpoint_id",
+        "due_at",
+        "id",
+        postgresql_where=text("status = 'waiting'"),
+    ),
+    Index(
+        "ix_webhook_deliveries_due",
+        "due_at",
+        postgresql_where=text("status = 'waiting'"),
+    ),
+    Index(
+        "ix_webhook_deliveries_sending",
+        "endpoint_id",
+        "lease_until",
+        postgresql_where=text("status = 'sending'"),
+    ),
+)
+
+webhook_attempts = Table(
+    "webhook_attempts",
+    metadata,
+    Column(
+        "delivery_id",
+        BigInteger,
+        ForeignKey("webhook_deliveries.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("fence", BigInteger, nullable=False),
+    _time("started_at", nullable=False, now=True),
+    #: Null while it runs, and for ever when its sender died.
+    _time("finished_at"),
+    #: The answer's; null when there was none.
+    Column("status_code", SmallInteger),
+    Column("milliseconds", Integer),
+    #: The beginning of the answer's body.
+    Column("response_body", Text),
+    #: Why there was no answer, or why it was none that counts.
+    Column("error", Text),
+    PrimaryKeyConstraint("delivery_id", "fence"),
 )

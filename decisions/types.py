@@ -63,6 +63,19 @@ TERMINAL = (
 )
 
 
+class DeliveryStatus(StrEnum):
+    """Where the delivery of an event to an endpoint stands."""
+
+    #: For its first or its next attempt.
+    WAITING = "waiting"
+    #: A sender holds it until its lease runs out.
+    SENDING = "sending"
+    #: The endpoint took it.
+    DELIVERED = "delivered"
+    #: Given up, until somebody asks to send it again.
+    FAILED = "failed"
+
+
 class QuestionType(StrEnum):
     """How a question is answered, in the words of the System One wire format."""
 
