@@ -5,7 +5,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from api.output_names import error_name, output_name
 from decisions.ids import BATCH, FILE, public
+from decisions.types import TERMINAL
 
 
 class LineError(BaseModel):
@@ -104,6 +106,7 @@ class BatchList(BaseModel):
 def batch_of(row: Any) -> Batch:
     """From a row of `decisions.batches.get` or `page`."""
     id_ = public(BATCH, row.id)
+    ended = row.status in TERMINAL
     open_ = row.total - (row.done + row.failed + row.dead + row.cancelled + row.expired)
     return Batch(
         id=id_,
@@ -113,8 +116,8 @@ def batch_of(row: Any) -> Batch:
         status=row.status,
         errors=LineErrors(data=row.errors) if row.errors else None,
         input_file_id=public(FILE, row.input_file_id) if row.input_file_id else None,
-        output_file_id=None,
-        error_file_id=None,
+        output_file_id=output_name(row.id) if ended and row.done else None,
+        error_file_id=error_name(row.id) if ended and row.done < row.total else None,
         completion_window=row.completion_window,
         created_at=int(row.created_at.timestamp()),
         in_progress_at=int(row.created_at.timestamp()),

@@ -14,6 +14,7 @@ from api.bodies import read_form, validated
 from api.documentation import PROBLEMS, takes
 from api.errors import InvalidRequest
 from api.file_chunks import store_chunks, stream_chunks
+from api.output_files import find_output, is_output, output_bytes, output_lines
 from api.resources import ResourcesDep
 from decisions import files
 from decisions.database import async_transaction
@@ -121,18 +122,34 @@ async def list_files(
 
 @router.get("/{file_id}")
 async def read_file(file_id: str, tenant: TenantDep, resources: ResourcesDep) -> File:
-    return await _found(resources, tenant, uuid_of(FILE, file_id))
+    """An uploaded file, or the output of a batch."""
+    if not is_output(file_id):
+        return await _found(resources, tenant, uuid_of(FILE, file_id))
+    async with async_transaction(resources.database) as connection:
+        output = await find_output(connection, tenant, file_id)
+    return File(
+        id=file_id,
+        bytes=await output_bytes(resources, output),
+        created_at=output.created_at,
+        expires_at=None,
+        filename=output.filename,
+        purpose="batch_output",
+    )
 
 
 @router.get("/{file_id}/content", response_class=StreamingResponse)
 async def read_content(
     file_id: str, tenant: TenantDep, resources: ResourcesDep
 ) -> StreamingResponse:
-    """The bytes as they were uploaded."""
-    key = uuid_of(FILE, file_id)
-    file = await _found(resources, tenant, key)
+    """The bytes as they were uploaded, or the lines of a batch's output."""
+    if is_output(file_id):
+        async with async_transaction(resources.database) as connection:
+            output = await find_output(connection, tenant, file_id)
+        lines = output_lines(resources, output)
+        return StreamingResponse(lines, media_type="application/jsonl")
+    file = await _found(resources, tenant, uuid_of(FILE, file_id))
     return StreamingResponse(
-        stream_chunks(resources.database, key),
+        stream_chunks(resources.database, uuid_of(FILE, file_id)),
         media_type="application/octet-stream",
         headers={"Content-Length": str(file.bytes)},
     )

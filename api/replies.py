@@ -80,12 +80,12 @@ def input_tokens(reads: Sequence[Read]) -> int:
 
 
 def system_one_reply(
-    reads: Sequence[Read], *, id_: str, created: int, formula: Confidence
+    row: Any, reads: Sequence[Read], *, id_: str, formula: Confidence
 ) -> dict[str, Json]:
     return {
         "id": id_,
         "object": "structured_decision",
-        "created": created,
+        "created": int(row.finished_at.timestamp()),
         "model": reads[0].stored["model"],
         **answer_fields(reads, formula),
         "joint": None,

@@ -22,7 +22,7 @@ from decisions import batches, contents
 from decisions.database import async_transaction
 from decisions.ids import BATCH, uuid_of
 from decisions.questions import from_canonical
-from decisions.types import Json, QuestionSet
+from decisions.types import ItemStatus, Json, QuestionSet
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], responses=PROBLEMS)
 
@@ -55,16 +55,26 @@ async def read_results(
 async def result_lines(
     database: AsyncEngine, tenant: int, batch_id: UUID, after_line: int
 ) -> AsyncIterator[bytes]:
-    """Pages of lines. Holds no connection between two pages, since clients may read slowly."""
+    async for rows in pages(database, tenant, batch_id, after_line):
+        yield b"".join(json_line(result_of(row, question_set)) for row, question_set in rows)
+
+
+async def pages(
+    database: AsyncEngine,
+    tenant: int,
+    batch_id: UUID,
+    after_line: int = 0,
+    statuses: Sequence[ItemStatus] = batches.FINAL,
+) -> AsyncIterator[list[tuple[Any, QuestionSet | None]]]:
+    """Final items and what was asked of them. Holds no connection between two pages."""
     while True:
         async with async_transaction(database) as connection:
-            rows = list(await connection.execute(batches.results(batch_id, after_line, PAGE)))
+            statement = batches.results(batch_id, after_line, PAGE, statuses)
+            rows = list(await connection.execute(statement))
             question_sets = await _question_sets(connection, tenant, rows)
         if not rows:
             return
-        yield b"".join(
-            json_line(result_of(row, question_sets.get(row.question_set_hash))) for row in rows
-        )
+        yield [(row, question_sets.get(row.question_set_hash)) for row in rows]
         after_line = rows[-1].line
 
 

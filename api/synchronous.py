@@ -6,7 +6,7 @@ Whatever happens to the caller, the item goes on; its answer is under the addres
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any
@@ -74,7 +74,9 @@ class Answered:
     """The reads of a call, in the order of its questions."""
 
     batch_id: UUID
-    reads: list[Read]
+    #: Of `decisions.batches.results`.
+    row: Any
+    reads: Sequence[Read]
     headers: Mapping[str, str]
 
 
@@ -98,7 +100,9 @@ async def ask(
     row = await _wait(caller, submitted.batch_id)
     if row is None:
         return await _not_yet(caller, submitted.batch_id, headers)
-    return Answered(batch_id=submitted.batch_id, reads=_reads(row, parsed), headers=headers)
+    return Answered(
+        batch_id=submitted.batch_id, row=row, reads=_reads(row, parsed), headers=headers
+    )
 
 
 def _submission(caller: Caller, endpoint: str, body: dict[str, Json], priority: int) -> Submission:
@@ -160,9 +164,9 @@ async def _not_yet(caller: Caller, batch_id: UUID, headers: dict[str, str]) -> R
     return JSONResponse(batch_of(row).model_dump(), 202, {**headers, "Retry-After": "1"})
 
 
-def _reads(row: Any, body: Body) -> list[Read]:
+def _reads(row: Any, body: Body) -> Sequence[Read]:
     if error := error_of(row):
         raise NotAnswered(
             status_of(error["code"]), error["code"], error["message"], param=error["param"]
         )
-    return list(reads_of(row, from_canonical(msgspec.json.decode(body.question_set))))
+    return reads_of(row, from_canonical(msgspec.json.decode(body.question_set)))

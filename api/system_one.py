@@ -1,6 +1,5 @@
 """The synchronous route of vLLM and TypeSafe: `POST /v1/systemone`."""
 
-import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
@@ -72,12 +71,8 @@ async def system_one(request: Request, caller: CallerDep) -> Response:
     if isinstance(answered, Response):
         return answered
     id_ = f"decision-{_request_id(request, call) or answered.batch_id.hex}"
-    reply = system_one_reply(
-        answered.reads,
-        id_=id_,
-        created=int(time.time()),
-        formula=call.confidence or settings.confidence,
-    )
+    formula = call.confidence or settings.confidence
+    reply = system_one_reply(answered.row, answered.reads, id_=id_, formula=formula)
     return JSONResponse(reply, headers={**answered.headers, "x-typesafe-request-id": id_})
 
 

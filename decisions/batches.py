@@ -1,5 +1,6 @@
 """Batches: insert, read, list, cancel, results. Statements only."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,8 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from decisions.queue import SETTLE
 from decisions.tables import batches, idempotency_keys, items
 from decisions.types import BatchStatus, ItemStatus, Submission
+
+FINAL = tuple(s for s in ItemStatus if s not in (ItemStatus.QUEUED, ItemStatus.LEASED))
 
 #: Line errors that a batch shows of itself; all of them are in its results.
 SHOWN_ERRORS = 100
@@ -159,11 +162,13 @@ def cancel_queued(batch_id: UUID) -> TextClause:
     ).bindparams(batch_id=batch_id)
 
 
-def results(batch_id: UUID, after_line: int, limit: int) -> TextClause:
+def results(
+    batch_id: UUID, after_line: int, limit: int, statuses: Sequence[ItemStatus] = FINAL
+) -> TextClause:
     """Final items in line order, each with its decisions as JSON, from `after_line` on."""
     return text(
         """
-        SELECT i.id, i.line, i.custom_id, i.status, i.error, i.question_set_hash,
+        SELECT i.id, i.line, i.custom_id, i.status, i.error, i.question_set_hash, i.finished_at,
           (SELECT json_agg(json_build_object(
               'id', d.id, 'question_id', d.question_id, 'answer_index', d.answer_index,
               'value', d.value, 'probabilities', d.probabilities, 'confidence', d.confidence,
@@ -174,7 +179,12 @@ def results(batch_id: UUID, after_line: int, limit: int) -> TextClause:
             WHERE d.item_id = i.id) AS decisions
         FROM items i
         WHERE i.batch_id = :batch_id AND i.line > :after_line
-          AND i.status NOT IN ('queued', 'leased')
+          AND i.status = ANY(:statuses)
         ORDER BY i.line LIMIT :limit
         """
-    ).bindparams(batch_id=batch_id, after_line=after_line, limit=limit)
+    ).bindparams(
+        batch_id=batch_id,
+        after_line=after_line,
+        limit=limit,
+        statuses=[str(status) for status in statuses],
+    )
