@@ -12,6 +12,7 @@ from fastapi.datastructures import FormData
 from pydantic import BaseModel, ValidationError
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from api.encodings import decompressed
 from api.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMediaType, WrongField
 from decisions.errors import InvalidItem
 from decisions.strict_json import decode
@@ -30,6 +31,7 @@ async def read_json(request: Request, max_bytes: int) -> Json:
     if not media_type.strip().lower().endswith("json"):
         raise UnsupportedMediaType("send application/json", param="Content-Type")
     raw = b"".join([chunk async for chunk in limited(request, max_bytes)])
+    raw = decompressed(raw, request.headers.get("content-encoding", ""), max_bytes)
     try:
         return decode(raw)
     except InvalidItem as wrong:
