@@ -2,14 +2,12 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from sqlalchemy import text
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from cli.client import Client
 from cli.paths import Home
@@ -17,8 +15,7 @@ from cli.processes import Command, Process
 from cli.stack import Stack, start_stack
 from cli.supervisor import Supervisor
 from decisions.database import sync_engine, transaction
-from engine.models import find_model
-from engine.tokenizer import load_tokenizer
+from engine.tiny import save_tiny_model
 from workers.settings import default_cache
 
 SECONDS = 240.0
@@ -28,20 +25,7 @@ SECONDS = 240.0
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights that read in no time, with the default model's tokenizer and template."""
     folder = tmp_path_factory.mktemp("tiny-model")
-    tokenizer = load_tokenizer(find_model("default", cache_dir=default_cache()))
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        max_position_embeddings=2048,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    save_tiny_model(folder, cache_dir=default_cache())
     return folder
 
 
@@ -58,12 +42,12 @@ class Running:
         self._env = env
         self.database = sync_engine(stack.database_url)
 
-    def add_worker(self) -> Process:
+    def add_worker(self, argv: Sequence[str] | None = None, **settings: str) -> Process:
         worker = Process(
             Command(
                 name="worker-2",
-                argv=self.stack.worker.command.argv,
-                env=self.stack.worker.command.env,
+                argv=argv or self.stack.worker.command.argv,
+                env={**self.stack.worker.command.env, **settings},
                 log=self._home.logs / "worker-2.log",
             )
         )
@@ -74,14 +58,17 @@ class Running:
         with transaction(self.database) as connection:
             return list(connection.execute(text(sql), parameters))
 
-    def wait(self, what: str, until: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    def wait(
+        self, what: str, until: Callable[[], Any], seconds: float = SECONDS, *, tend: bool = True
+    ) -> Any:
         """Poll until `until` returns something true, restarting members that died meanwhile."""
         deadline = time.monotonic() + seconds
         while not (found := until()):
             assert time.monotonic() < deadline, (
                 f"{what} did not happen in {seconds:.0f} s\n{self.logs()}"
             )
-            self.supervisor.tend()
+            if tend:
+                self.supervisor.tend()
             time.sleep(0.05)
         return found
 

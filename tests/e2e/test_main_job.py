@@ -4,6 +4,7 @@ import json
 import random
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -157,3 +158,36 @@ def test_a_redis_that_is_down_refuses_no_submit(start: Start, tiny_model: Path, 
     assert batch["status"] == "in_progress"
     with own:
         assert running.finished(batch["id"])["status"] == "completed"
+
+
+def test_an_item_that_kills_its_worker_dies_alone_after_five_attempts(
+    start: Start, tiny_model: Path
+) -> None:
+    poisoned = str(Path(__file__).with_name("poisoned_worker.py"))
+    # The stack's own worker would read it; it serves another lane.
+    running = start(tiny_model, WEIGHBRIDGE_LANES='["nightly"]', WEIGHBRIDGE_LEASE_SECONDS="2")
+    running.add_worker([sys.executable, poisoned], WEIGHBRIDGE_LANES='["bulk"]')
+    items = [{"custom_id": f"i{n}", "state": f"ticket {n}"} for n in range(40)]
+    items[20]["state"] = "POISON"
+    body = {"requests": items, "questions": URGENT}
+    batch = running.finished(running.client.post("/v1/batches", body)["id"])
+    assert batch["status"] == "completed"
+    assert batch["counts"]["done"] == 39
+    assert batch["counts"]["dead"] == 1
+    [dead] = running.rows("SELECT custom_id, attempt, error FROM items WHERE status = 'dead'")
+    assert (dead.custom_id, dead.attempt) == ("i20", 5)
+    assert dead.error["code"] == "attempts_exhausted"
+    assert running.rows("SELECT count(*) FROM decisions") == [(39,)]
+
+
+def test_a_worker_that_is_told_to_stop_gives_nothing_away(start: Start, tiny_model: Path) -> None:
+    running = start(tiny_model, WEIGHBRIDGE_CLAIM_LIMIT="8")
+    items = [{"custom_id": f"i{n}", "state": f"ticket {n}"} for n in range(600)]
+    batch = running.client.post("/v1/batches", {"requests": items, "questions": URGENT})
+    running.wait("the first results", lambda: running.rows("SELECT 1 FROM decisions LIMIT 1"))
+    running.stack.worker.send(signal.SIGTERM)
+    running.wait("its end", lambda: not running.stack.worker.alive, tend=False)
+    assert running.rows("SELECT 1 FROM items WHERE status = 'leased'") == []
+    assert running.rows("SELECT stopped_at IS NOT NULL FROM workers") == [(True,)]
+    assert running.rows("SELECT max(attempt) FROM items") == [(1,)]
+    assert running.finished(batch["id"])["request_counts"]["completed"] == 600
