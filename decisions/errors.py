@@ -45,6 +45,10 @@ class InvalidBatch(DecisionError):
     """A batch is not well formed."""
 
 
+class InvalidWebhook(DecisionError):
+    """A webhook is not well formed."""
+
+
 class NotFound(DecisionError):
     """There is no such thing, or it belongs to another tenant."""
 

@@ -1,7 +1,7 @@
 """Public names of stored things: a prefix that says the kind, and the key.
 
 Batches and files have time-ordered UUIDs (RFC 9562, version 7), so that their keys are also their
-order of creation. Decisions are counted.
+order of creation. Decisions are counted, and so are webhooks, their events and deliveries.
 """
 
 import secrets
@@ -13,6 +13,9 @@ from decisions.errors import NotFound
 BATCH = "batch_"
 FILE = "file-"
 DECISION = "dec_"
+EVENT = "evt_"
+WEBHOOK = "wh_"
+DELIVERY = "whd_"
 
 
 def new_uuid() -> UUID:

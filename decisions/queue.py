@@ -153,7 +153,8 @@ def complete(
 
     `results` rows: id, fence, status (`done` or `failed`), error, input_tokens, output_tokens.
     `decisions` rows: the columns of the table, less what the item knows. An id that is missing in
-    what comes back had a newer fence: its result is thrown away, here and by the caller.
+    what comes back had a newer fence: its result is thrown away, here and by the caller. Each stored
+    decision is an event too, if its tenant has an endpoint that asks for it.
     """
     return text(
         f"""
@@ -190,6 +191,14 @@ def complete(
             queue_seconds float8, read_seconds float8, prefilled_tokens integer,
             cached_tokens integer)
           JOIN final ON final.id = d.item_id
+          ON CONFLICT DO NOTHING
+          RETURNING id, tenant_id, batch_id
+        ), told_each AS (
+          INSERT INTO events (tenant_id, batch_id, decision_id, type)
+          SELECT tenant_id, batch_id, id, 'decision.completed' FROM stored
+          WHERE tenant_id IN (SELECT tenant_id FROM webhook_endpoints
+            WHERE batch_id IS NULL AND disabled_at IS NULL
+              AND 'decision.completed' = ANY(events))
           ON CONFLICT DO NOTHING
         ), {SETTLE}
         SELECT id FROM final

@@ -1,4 +1,4 @@
-"""The Celery application and its two verbs: ring a lane's bell, and count the bells not yet heard."""
+"""The Celery application and its two verbs: ring a bell, and count the bells not yet heard."""
 
 from typing import Any
 
@@ -13,6 +13,7 @@ from decisions.lanes import (
     transport_options,
 )
 from decisions.types import Lane
+from decisions.webhooks import BELL_QUEUE, DELIVER_TASK
 
 
 def make_app(redis_url: str) -> Celery:
@@ -43,16 +44,33 @@ def make_app(redis_url: str) -> Celery:
 
 def ring(app: Celery, lane: Lane) -> bool:
     """Whether the broker took it; a bell that is lost is rung again by the next sweep."""
+    return _send(app, DRAIN_TASK, bell_queue(lane), {"lane": str(lane)})
+
+
+def ring_webhooks(app: Celery) -> bool:
+    """Like `ring`, for the worker that sends webhooks."""
+    return _send(app, DELIVER_TASK, BELL_QUEUE, {})
+
+
+def unheard(app: Celery, lane: Lane) -> int:
+    """Bells of a lane that wait for a worker. Raises OperationalError when the broker is away."""
+    return _waiting(app, bell_queue(lane))
+
+
+def webhooks_unheard(app: Celery) -> int:
+    """Like `unheard`, for the worker that sends webhooks."""
+    return _waiting(app, BELL_QUEUE)
+
+
+def _send(app: Celery, task: str, queue: str, arguments: dict[str, str]) -> bool:
     try:
-        app.send_task(DRAIN_TASK, kwargs={"lane": str(lane)}, queue=bell_queue(lane), retry=False)
+        app.send_task(task, kwargs=arguments, queue=queue, retry=False)
     except OperationalError:
         return False
     return True
 
 
-def unheard(app: Celery, lane: Lane) -> int:
-    """Bells of a lane that wait for a worker. Raises OperationalError when the broker is away."""
+def _waiting(app: Celery, queue: str) -> int:
     with app.connection_for_write() as connection:
         channel: Any = connection.default_channel
-        declared = channel.queue_declare(queue=bell_queue(lane))
-        return int(declared.message_count)
+        return int(channel.queue_declare(queue=queue).message_count)

@@ -64,3 +64,18 @@ class WorkerSettings(SweeperSettings):
     claim_limit: int = Field(default=512, ge=1)
     #: Seconds after which a drain lets other messages in. Defaults to 5.
     drain_seconds: float = Field(default=5, gt=0)
+
+
+class SenderSettings(SweeperSettings):
+    """What the process that sends webhooks needs."""
+
+    #: Call http and private addresses too, which no server that strangers reach should. Defaults to false.
+    webhook_allow_private: bool = False
+    #: Seconds that an endpoint has for its whole answer. Defaults to 15.
+    webhook_timeout_seconds: float = Field(default=15, gt=0)
+    #: Calls at a time. Defaults to 64.
+    webhook_threads: int = Field(default=64, ge=1)
+    #: Calls of one endpoint at a time, about. Defaults to 8.
+    webhook_threads_per_endpoint: int = Field(default=8, ge=1)
+    #: Seconds after which another sender may repeat a call whose sender went silent. Defaults to 60.
+    webhook_lease_seconds: float = Field(default=60, gt=0)

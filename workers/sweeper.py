@@ -1,4 +1,4 @@
-"""Brings back items whose worker went silent, closes batches, and rings lanes that wait. Once a second.
+"""Brings back items whose worker went silent, closes batches, and rings for what waits. Once a second.
 
 Runs in every worker and in the API, and alone as `python -m workers.sweeper`. Any number of sweepers
 may run: they skip what another one holds. Needs no model and no torch.
@@ -12,10 +12,10 @@ from kombu.exceptions import OperationalError
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from decisions import queue
+from decisions import queue, webhook_deliveries
 from decisions.database import transaction
 from decisions.types import Lane
-from workers.bells import ring, unheard
+from workers.bells import ring, ring_webhooks, unheard, webhooks_unheard
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class Sweeper:
             connection.execute(queue.sweep_closed())
         with transaction(self._database) as connection:
             waiting = [Lane(lane) for (lane,) in connection.execute(queue.waiting_lanes())]
+            to_send = connection.execute(webhook_deliveries.something_due()).scalar_one()
         if late:
             logger.warning(
                 "%d items lost their worker and are back", late, extra={"action": "leases_swept"}
@@ -51,6 +52,8 @@ class Sweeper:
         for lane in waiting:
             if not unheard(self._app, lane):
                 ring(self._app, lane)
+        if to_send and not webhooks_unheard(self._app):
+            ring_webhooks(self._app)
 
     def _note(self, error: Exception) -> None:
         """Once per outage, not once per second."""
