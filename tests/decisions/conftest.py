@@ -19,6 +19,8 @@ def shared_engine(postgres: EmbeddedPostgres) -> Iterator[Engine]:
     admin = f"{base}/postgres".replace("postgresql+psycopg", "postgresql")
     with psycopg.connect(admin, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE domain TEMPLATE {template} STRATEGY file_copy")
+        # A test that waits for itself fails instead of hanging.
+        connection.execute("ALTER DATABASE domain SET lock_timeout = '20s'")
     # Enough for 50 submissions at once, and for the moment in which each needs a second connection.
     made = sync_engine(f"{base}/domain", pool_size=51, max_overflow=0)
     yield made
