@@ -13,7 +13,7 @@ is masked. Registered with transformers as `weighbridge`; the pass reaches it as
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,20 @@ class Span:
     @property
     def offset(self) -> int:
         """Position of the first row in its sequence."""
-        return len(self.past) if self.past else 0
+        return self.past.end if self.past else 0
+
+
+class Part(NamedTuple):
+    """Keys and values [kv_heads, tokens, dim] of the neighbouring positions up to `end`."""
+
+    keys: Tensor
+    values: Tensor
+    end: int
+
+    def since(self, position: int) -> "Part":
+        """What of it is at `position` or later."""
+        first = max(0, self.keys.shape[1] - max(0, self.end - position))
+        return Part(self.keys[:, first:], self.values[:, first:], self.end)
 
 
 class Scratch:
@@ -75,6 +88,7 @@ class PackedPass:
         self.kept: list[list[PackedLayer]] = [[] for _ in spans]
         #: Layers seen.
         self.calls = 0
+        self._unpacked: tuple[StoredPrefix, int, list[Part]] | None = None
 
     def store(self, keys: Tensor, values: Tensor, window: int | None) -> None:
         """Keep what later rows can see of each span: all of it, or the window's reach."""
@@ -84,6 +98,15 @@ class PackedPass:
             first = span.start if window is None else max(span.start, span.stop - (window - 1))
             rows = slice(first, span.stop)
             layers.append(self._keep.pack(keys[:, rows], values[:, rows]))
+
+    def unpack(self, past: StoredPrefix | None, layer: int, dtype: torch.dtype) -> list[Part]:
+        """What a span follows, once per layer for all neighbouring spans that follow the same."""
+        if past is None:
+            return []
+        if self._unpacked is None or self._unpacked[0] is not past or self._unpacked[1] != layer:
+            parts = [Part(*stored.layers[layer].unpack(dtype), stored.end) for stored in past.chain]
+            self._unpacked = (past, layer, parts)
+        return self._unpacked[2]
 
 
 def packed_attention(
@@ -113,7 +136,7 @@ def packed_attention(
     out = query.new_zeros((rows, heads, value.shape[-1]))
     layer = int(module.layer_idx)  # type: ignore[arg-type]
     for span in packed_pass.spans:
-        past = span.past.layers[layer].unpack() if span.past else None
+        past = packed_pass.unpack(span.past, layer, query.dtype)
         at = slice(span.start, span.stop)
         one = _Sequence(keys[:, at], values[:, at], past, span.offset, sliding_window, softcap)
         one.attend(scaled[:, at], out[at], packed_pass.scratch)
@@ -128,20 +151,19 @@ def _refuse(module: nn.Module, others: dict[str, Any]) -> None:
 
 
 class _Sequence:
-    """One span in one layer: keys and values [kv_heads, tokens, dim], its own and those before."""
+    """One span in one layer: what it follows, and its own keys and values [kv_heads, tokens, dim]."""
 
     def __init__(
         self,
         keys: Tensor,
         values: Tensor,
-        past: tuple[Tensor, Tensor] | None,
+        past: list[Part],
         offset: int,
         window: int | None,
         softcap: float | None,
     ) -> None:
         self.keys, self.values = keys, values
-        self.past_keys, self.past_values = past or (keys[:, :0], values[:, :0])
-        self.offset, self.window, self.softcap = offset, window, softcap
+        self.past, self.offset, self.window, self.softcap = past, offset, window, softcap
 
     def attend(self, query: Tensor, out: Tensor, scratch: Scratch) -> None:
         """Fill `out` [rows, heads, dim] for `query` [heads, rows, dim], block by block."""
@@ -149,60 +171,63 @@ class _Sequence:
         kv_heads = self.keys.shape[0]
         grouped = query.view(kv_heads, heads // kv_heads, rows, dim)
         target = out.view(rows, kv_heads, heads // kv_heads, -1).permute(1, 2, 0, 3)
-        step = self._block_tokens(heads, rows, query.element_size())
-        for start in range(0, rows, step):
-            at = slice(start, min(start + step, rows))
+        start = 0
+        while start < rows:
+            at = slice(start, min(start + self._block_tokens(heads, start), rows))
             target[:, :, at] = self._block(grouped[:, :, at], at, scratch)
+            start = at.stop
 
-    def _block_tokens(self, heads: int, rows: int, element_size: int) -> int:
-        row_bytes = heads * (self.past_keys.shape[1] + rows) * element_size
+    def _block_tokens(self, heads: int, start: int) -> int:
+        """From the block's own position alone, so that a longer span cuts its first blocks alike."""
+        row_bytes = heads * (self.offset + start + BLOCK_TOKENS) * 4
         return max(1, min(BLOCK_TOKENS, BLOCK_BYTES // row_bytes))
 
     def _block(self, query: Tensor, at: slice, scratch: Scratch) -> Tensor:
         """query [kv_heads, group, rows, dim] -> the same shape with the value's dim."""
         kv_heads, group, rows, dim = query.shape
-        past_keys, past_values, keys, values = self._visible(at)
-        past, own = past_keys.shape[1], keys.shape[1]
+        parts = self._visible(at)
+        total = sum(part.keys.shape[1] for part in parts)
+        shape = (kv_heads, group * rows, total)
+        scores, probs = (scratch.take(name, shape, query) for name in ("scores", "probs"))
         flat = query.reshape(kv_heads, group * rows, dim)
-        scores = scratch.take("scores", (kv_heads, group * rows, past + own), query)
-        if past:
-            torch.bmm(flat, past_keys.transpose(1, 2), out=scores[..., :past])
-        torch.bmm(flat, keys.transpose(1, 2), out=scores[..., past:])
+        places = _places(parts)
+        for part, place in zip(parts, places, strict=True):
+            torch.bmm(flat, part.keys.transpose(1, 2), out=scores[..., place])
         if self.softcap is not None:
             scores.div_(self.softcap).tanh_().mul_(self.softcap)
-        self._mask(scores.view(kv_heads, group, rows, past + own), at)
-        probs = scratch.take("probs", (kv_heads, group * rows, past + own), query)
+        self._mask(scores.view(kv_heads, group, rows, total))
         torch.softmax(scores, dim=-1, out=probs)
-        if past:
-            mixed = torch.bmm(probs[..., :past], past_values)
-            mixed.baddbmm_(probs[..., past:], values)
-        else:
-            mixed = torch.bmm(probs, values)
+        mixed = torch.bmm(probs[..., places[0]], parts[0].values)
+        for part, place in zip(parts[1:], places[1:], strict=True):
+            mixed.baddbmm_(probs[..., place], part.values)
         return mixed.view(kv_heads, group, rows, -1)
 
-    def _visible(self, at: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """State and own keys and values that any row of the block can see."""
-        keys, values = self.keys[:, : at.stop], self.values[:, : at.stop]
+    def _visible(self, at: slice) -> list[Part]:
+        """Everything that any row of the block can see: at most a window before its first row."""
+        own = Part(self.keys[:, : at.stop], self.values[:, : at.stop], self.offset + at.stop)
+        parts = [*self.past, own]
         if self.window is None:
-            return self.past_keys, self.past_values, keys, values
-        # The first row sees `window` keys with itself; the state's kept tail ends at `offset`.
-        reach = max(0, self.window - 1 - at.start)
-        first = max(0, at.start - (self.window - 1))
-        tail = max(0, self.past_keys.shape[1] - reach)
-        return (
-            self.past_keys[:, tail:],
-            self.past_values[:, tail:],
-            keys[:, first:],
-            values[:, first:],
-        )
+            return parts
+        first = self.offset + at.start - (self.window - 1)
+        seen = (part.since(first) for part in parts)
+        return [part for part in seen if part.keys.shape[1]]
 
-    def _mask(self, scores: Tensor, at: slice) -> None:
+    def _mask(self, scores: Tensor) -> None:
         """Hide from each row [.., rows, keys] what comes after it, and what its window has passed."""
         rows, keys = scores.shape[-2:]
-        ones = torch.ones((rows, keys), dtype=torch.bool, device=scores.device)
+        ones = scores.new_ones((rows, keys if self.window else rows), dtype=torch.bool)
         # Row i is key `keys - rows + i`.
         if rows > 1:
             scores[..., keys - rows :].masked_fill_(ones[:, :rows].triu(1), -torch.inf)
         if self.window is not None and keys > self.window:
             passed = ones.tril(keys - rows - self.window)
             scores.masked_fill_(passed, -torch.inf)
+
+
+def _places(parts: Sequence[Part]) -> list[slice]:
+    """Where the scores of each part lie."""
+    places, start = [], 0
+    for part in parts:
+        places.append(slice(start, start + part.keys.shape[1]))
+        start += part.keys.shape[1]
+    return places

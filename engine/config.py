@@ -5,7 +5,7 @@ from pathlib import Path
 
 DTYPES = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
-KV_FORMATS = ("native",)
+KV_FORMATS = ("native", "bf16", "int8", "fp8_e4m3", "k8v4", "nvfp4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

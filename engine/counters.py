@@ -14,9 +14,18 @@ class Counters:
     def __init__(self) -> None:
         self._stats = EngineStats()
 
+    def preamble(self, tokens: int) -> None:
+        """A preamble was prefilled."""
+        now = self._stats
+        self._stats = replace(
+            now,
+            preamble_prefills=now.preamble_prefills + 1,
+            prefilled_tokens=now.prefilled_tokens + tokens,
+        )
+
     def look_up(self, state: State, *, hit: bool) -> None:
         """A state was looked up in the store; a miss means that it is prefilled once."""
-        now, tokens = self._stats, len(state.prefix_ids)
+        now, tokens = self._stats, len(state.prefix.own_ids)
         misses = 0 if hit else 1
         hits = len(state.groups) - misses
         self._stats = replace(
@@ -25,7 +34,7 @@ class Counters:
             prefilled_tokens=now.prefilled_tokens + misses * tokens,
             prefix_hits=now.prefix_hits + hits,
             prefix_misses=now.prefix_misses + misses,
-            tokens_saved=now.tokens_saved + hits * tokens,
+            tokens_saved=now.tokens_saved + hits * len(state.prefix.token_ids),
         )
 
     def read(self, reads: Sequence[Read]) -> None:

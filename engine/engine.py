@@ -3,7 +3,7 @@
 plan -> prefill each state once -> read the suffixes packed -> labels. Knows no text and no questions.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -12,12 +12,12 @@ from transformers import PreTrainedModel
 
 from engine.config import EngineConfig
 from engine.counters import Counters
-from engine.kv import kv_format
+from engine.kv import FORMATS
 from engine.labels import read_labels
 from engine.loading import choose_device, choose_dtype, device_name, load_model
 from engine.model import CausalModel
 from engine.models import find_model
-from engine.plan import Read, State, check, plan
+from engine.plan import Prefix, Read, State, check, plan
 from engine.prefixes import PrefixStore, StoredPrefix
 from engine.results import Results
 from engine.types import EngineInfo, EngineStats, Group, GroupScores, LabelScores
@@ -45,7 +45,7 @@ class Engine:
         """Take over a loaded model. Raises UnsupportedModel when it cannot be read exactly."""
         self._config = config
         self._model = CausalModel(
-            model, name, kv_format(config.kv_format), reproducible=config.reproducible
+            model, name, FORMATS[config.kv_format], reproducible=config.reproducible
         )
         self._store = PrefixStore(config.prefix_store_bytes)
         self._counters = Counters()
@@ -75,7 +75,7 @@ class Engine:
         self._store.check_integrity()
 
     def _read_pass(
-        self, reads: Sequence[Read], held: Mapping[tuple[int, ...], StoredPrefix]
+        self, reads: Sequence[Read], held: Mapping[Prefix, StoredPrefix]
     ) -> Sequence[LabelScores]:
         hidden = self._model.last_hidden(reads, held)
         self._counters.read(reads)
@@ -84,25 +84,38 @@ class Engine:
     @contextmanager
     def _holding(
         self, states: Sequence[State], results: Results
-    ) -> Iterator[Mapping[tuple[int, ...], StoredPrefix]]:
+    ) -> Iterator[Mapping[Prefix, StoredPrefix]]:
         """The stored form of each state, prefilled now where it is missing, until the block ends."""
-        held: dict[tuple[int, ...], StoredPrefix] = {}
+        held: dict[Prefix, StoredPrefix] = {}
         try:
+            prefixes = [state.prefix for state in states]
+            new = [prefix.preamble for prefix in prefixes if prefix not in self._store]
+            for preamble in self._hold(dict.fromkeys(p for p in new if p is not None), held):
+                self._counters.preamble(len(preamble.token_ids))
+            missing = self._hold(prefixes, held)
             for state in states:
-                found = self._store.hold(state.prefix_ids)
-                if found is not None:
-                    held[state.prefix_ids] = found
-                self._counters.look_up(state, hit=found is not None)
-                results.look_up(state, hit=found is not None)
-            missing = [state.prefix_ids for state in states if state.prefix_ids not in held]
-            if missing:
-                for prefix in self._model.prefill(missing):
-                    self._store.add(prefix)
-                    held[prefix.prefix_ids] = prefix
+                self._counters.look_up(state, hit=state.prefix not in missing)
+                results.look_up(state, hit=state.prefix not in missing)
             yield held
         finally:
             for prefix in held.values():
                 self._store.release(prefix)
+
+    def _hold(self, prefixes: Iterable[Prefix], held: dict[Prefix, StoredPrefix]) -> set[Prefix]:
+        """Add each prefix to `held`, whose preambles are there. Returns those it had to prefill."""
+        missing = []
+        for prefix in prefixes:
+            found = self._store.hold(prefix)
+            if found is None:
+                missing.append(prefix)
+            else:
+                held[prefix] = found
+        if missing:
+            parents = [held[p.preamble] if p.preamble else None for p in missing]
+            for stored in self._model.prefill(list(zip(missing, parents, strict=True))):
+                self._store.add(stored)
+                held[stored.prefix] = stored
+        return set(missing)
 
     def _describe(self, revision: str) -> EngineInfo:
         dtype = str(self._model.dtype).removeprefix("torch.")

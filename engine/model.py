@@ -14,7 +14,7 @@ from engine.attention import ATTENTION, PackedPass, Scratch, Span, packed_attent
 from engine.errors import UnsupportedModel
 from engine.kv import KVFormat
 from engine.labels import Head
-from engine.plan import Read
+from engine.plan import Prefix, Read
 from engine.prefixes import StoredPrefix
 from engine.tiles import tile_linears, whole_tiles
 
@@ -59,20 +59,21 @@ class CausalModel:
         """The longest prompt."""
         return int(self._config.max_position_embeddings)
 
-    def prefill(self, prefixes: Sequence[tuple[int, ...]]) -> list[StoredPrefix]:
-        """Each state by itself, all in one pass."""
-        packed = self._pass([(ids, None) for ids in prefixes], keep=True)
-        self._forward(prefixes, packed)
+    def prefill(self, prefixes: Sequence[tuple[Prefix, StoredPrefix | None]]) -> list[StoredPrefix]:
+        """Each prefix's own tokens after its stored preamble, all in one pass."""
+        own = [prefix.own_ids for prefix, _ in prefixes]
+        parents = [parent for _, parent in prefixes]
+        packed = self._pass(list(zip(own, parents, strict=True)), keep=True)
+        self._forward(own, packed)
         return [
-            StoredPrefix(ids, layers) for ids, layers in zip(prefixes, packed.kept, strict=True)
+            StoredPrefix(prefix, layers, parent)
+            for (prefix, parent), layers in zip(prefixes, packed.kept, strict=True)
         ]
 
-    def last_hidden(
-        self, reads: Sequence[Read], held: Mapping[tuple[int, ...], StoredPrefix]
-    ) -> Tensor:
+    def last_hidden(self, reads: Sequence[Read], held: Mapping[Prefix, StoredPrefix]) -> Tensor:
         """The last token's hidden state of each read, [reads, dim], all in one pass."""
         suffixes = [read.suffix.token_ids for read in reads]
-        pasts = [held[read.prefix_ids] for read in reads]
+        pasts = [held[read.prefix] for read in reads]
         packed = self._pass(list(zip(suffixes, pasts, strict=True)), keep=False)
         hidden = self._forward(suffixes, packed)
         last = [span.stop - 1 for span in packed.spans]

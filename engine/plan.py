@@ -22,6 +22,31 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prefix:
+    """What a store keeps: tokens, where they are split, and who may share them."""
+
+    #: All tokens from the first on.
+    token_ids: tuple[int, ...]
+    #: How many of them belong to the preamble.
+    shared_tokens: int
+    #: Whom it is shared with.
+    salt: str
+
+    @property
+    def own_ids(self) -> tuple[int, ...]:
+        """The tokens after the preamble."""
+        return self.token_ids[self.shared_tokens :]
+
+    @property
+    def preamble(self) -> "Prefix | None":
+        """What it follows, if anything."""
+        if not self.shared_tokens:
+            return None
+        shared = self.token_ids[: self.shared_tokens]
+        return Prefix(token_ids=shared, shared_tokens=0, salt=self.salt)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """One suffix of one group."""
 
@@ -32,7 +57,7 @@ class Read:
     #: What is read after it.
     suffix: Suffix
     #: The state it asks about.
-    prefix_ids: tuple[int, ...]
+    prefix: Prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +65,7 @@ class State:
     """One distinct prefix and everything that is asked about it."""
 
     #: The prefix.
-    prefix_ids: tuple[int, ...]
+    prefix: Prefix
     #: Groups of the call that have it, in order.
     groups: tuple[int, ...]
     #: Their suffixes, in order.
@@ -60,11 +85,14 @@ class Step:
 def check(groups: Sequence[Group], context_tokens: int) -> None:
     """Refuse what cannot be read, before any work.
 
-    Raises InvalidGroup for an empty prefix, suffix or label list, ContextTooLong for a long prompt.
+    Raises InvalidGroup for an empty prefix, suffix or label list or a preamble that is not a part of
+    its prefix, ContextTooLong for a long prompt.
     """
     for number, group in enumerate(groups):
         if not group.prefix_ids:
             raise InvalidGroup(f"Group {number} has an empty prefix.")
+        if not 0 <= group.shared_tokens < len(group.prefix_ids):
+            raise InvalidGroup(f"Group {number} shares {group.shared_tokens} tokens, not a part.")
         for suffix in group.suffixes:
             if not suffix.token_ids or not suffix.label_ids:
                 raise InvalidGroup(f"Group {number} has a suffix without tokens or labels.")
@@ -78,26 +106,30 @@ def plan(groups: Sequence[Group], budget: int) -> tuple[Step, ...]:
     states = distinct(groups)
     return tuple(
         Step(states=held, passes=cut(_reads(held), budget, lambda r: len(r.suffix.token_ids)))
-        for held in cut(states, budget, lambda s: len(s.prefix_ids))
+        for held in cut(states, budget, lambda s: len(s.prefix.own_ids))
     )
 
 
 def distinct(groups: Sequence[Group]) -> tuple[State, ...]:
     """Equal prefixes joined, in order of first appearance; groups without suffixes are dropped."""
-    members: dict[tuple[int, ...], list[int]] = {}
+    members: dict[Prefix, list[int]] = {}
     for number, group in enumerate(groups):
         if group.suffixes:
-            members.setdefault(group.prefix_ids, []).append(number)
+            members.setdefault(_prefix(group), []).append(number)
     return tuple(_state(prefix, numbers, groups) for prefix, numbers in members.items())
 
 
-def _state(prefix: tuple[int, ...], numbers: list[int], groups: Sequence[Group]) -> State:
+def _prefix(group: Group) -> Prefix:
+    return Prefix(token_ids=group.prefix_ids, shared_tokens=group.shared_tokens, salt=group.salt)
+
+
+def _state(prefix: Prefix, numbers: list[int], groups: Sequence[Group]) -> State:
     reads = tuple(
-        Read(group=number, index=index, suffix=suffix, prefix_ids=prefix)
+        Read(group=number, index=index, suffix=suffix, prefix=prefix)
         for number in numbers
         for index, suffix in enumerate(groups[number].suffixes)
     )
-    return State(prefix_ids=prefix, groups=tuple(numbers), reads=reads)
+    return State(prefix=prefix, groups=tuple(numbers), reads=reads)
 
 
 def _reads(states: Iterable[State]) -> tuple[Read, ...]:

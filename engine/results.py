@@ -16,10 +16,14 @@ class Results:
         self._cached = [0] * len(groups)
 
     def look_up(self, state: State, *, hit: bool) -> None:
-        """A state's first group pays for the prefill of a miss; the others find it stored."""
+        """A state's first group pays for the prefill of a miss; the others find it stored.
+
+        Nobody pays for a preamble: it is everybody's.
+        """
         for place, group in enumerate(state.groups):
-            paid = place == 0 and not hit
-            (self._prefilled if paid else self._cached)[group] = len(state.prefix_ids)
+            paid = len(state.prefix.own_ids) if place == 0 and not hit else 0
+            self._prefilled[group] = paid
+            self._cached[group] = len(state.prefix.token_ids) - paid
 
     def put(self, reads: Sequence[Read], scores: Sequence[LabelScores]) -> None:
         """The scores of one pass, aligned with its reads."""

@@ -24,6 +24,12 @@ class Group:
     prefix_ids: tuple[int, ...]
     #: What is asked about it.
     suffixes: tuple[Suffix, ...]
+    #: How many of its first tokens other states share (system prompt, preamble of the template).
+    #: They are prefilled by themselves and stored once; 0 for none. Part of what gives a read its
+    #: bits, so it must follow from the prompt, not from what else is read.
+    shared_tokens: int = 0
+    #: Prefixes are shared only between groups of the same salt: one per tenant, or empty for all.
+    salt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +49,7 @@ class GroupScores:
 
     #: Aligned with `Group.suffixes`.
     scores: tuple[LabelScores, ...]
-    #: Tokens of the prefix that this call computed; 0 when it was in the store or in the call.
+    #: Tokens of the prefix that this group had computed; 0 when all were stored or came earlier.
     prefilled_tokens: int
     #: Tokens of the prefix that were found stored.
     cached_tokens: int
@@ -85,7 +91,9 @@ class EngineStats:
 
     #: States prefilled.
     prefills: int = 0
-    #: Their tokens.
+    #: Preambles prefilled, that several states share.
+    preamble_prefills: int = 0
+    #: Tokens of both.
     prefilled_tokens: int = 0
     #: Prompts read.
     reads: int = 0
@@ -97,9 +105,9 @@ class EngineStats:
     prefix_misses: int = 0
     #: Tokens that a hit did not have to compute.
     tokens_saved: int = 0
-    #: States dropped from the store to make room.
+    #: States and preambles dropped from the store to make room.
     evictions: int = 0
-    #: States stored now.
+    #: States and preambles stored now.
     stored_prefixes: int = 0
     #: Bytes that they take now.
     stored_bytes: int = 0

@@ -1,6 +1,7 @@
 """The engine against the plain way: each whole prompt alone, stock attention, full softmax."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_store_of_no_bytes_still_prefills_each_state_of_a_call_once(tiny: Any)
     engine.read([group])
     engine.check_integrity()
     assert engine.stats.prefills == 1
-    assert (engine.stats.stored_prefixes, engine.stats.evictions) == (0, 1)
+    assert (engine.stats.stored_prefixes, engine.stats.stored_bytes) == (0, 0)
 
 
 def test_a_prompt_beyond_the_context_is_refused_before_any_work(tiny: Any) -> None:
@@ -137,3 +138,40 @@ def test_the_engine_says_what_it_is(tiny: Any) -> None:
     assert (info.model, info.revision, info.dtype) == ("tiny", "r1", "float32")
     assert (info.kv_format, info.context_tokens) == ("native", 512)
     assert info.device.startswith("cpu")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_shared_preamble_changes_no_answer_and_is_prefilled_once(
+    tiny: Any, architecture: str
+) -> None:
+    groups = tiny.groups(seed=31)
+    preamble = groups[0].prefix_ids[:40]
+    assert len(preamble) == 40
+    shared = [
+        replace(group, prefix_ids=preamble + group.prefix_ids, shared_tokens=40) for group in groups
+    ]
+    plain = tiny.plain(tiny.build(architecture), shared)
+    engine = tiny.engine(tiny.build(architecture), max_tokens_per_pass=200)
+    assert worst_difference(read(engine, shared), plain) < 1e-5
+    assert (engine.stats.prefills, engine.stats.preamble_prefills) == (len(groups), 1)
+    own = sum(len(group.prefix_ids) for group in groups)
+    assert engine.stats.prefilled_tokens == 40 + own
+    assert [g.cached_tokens for g in engine.read(shared[:1])] == [40 + len(groups[0].prefix_ids)]
+
+
+def test_tenants_that_do_not_share_prefill_for_themselves(tiny: Any) -> None:
+    engine = tiny.engine(tiny.build("llama"))
+    group = Group(prefix_ids=(5, 6, 7), suffixes=(suffix(8),), shared_tokens=1)
+    first, second = engine.read([replace(group, salt="a"), replace(group, salt="b")])
+    assert (first.prefilled_tokens, second.prefilled_tokens) == (2, 2)
+    assert first.scores == second.scores
+    assert engine.stats.preamble_prefills == 2
+    assert engine.read([replace(group, salt="a")])[0].prefilled_tokens == 0
+    assert engine.read([group])[0].prefilled_tokens == 2
+
+
+@pytest.mark.parametrize("shared", [-1, 3])
+def test_a_preamble_that_is_not_a_part_of_its_prefix_is_refused(tiny: Any, shared: int) -> None:
+    group = Group(prefix_ids=(5, 6, 7), suffixes=(suffix(8),), shared_tokens=shared)
+    with pytest.raises(InvalidGroup, match="shares"):
+        tiny.engine(tiny.build("llama")).read([group])
