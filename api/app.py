@@ -21,6 +21,7 @@ from api import (
     problems,
     results,
     system_one,
+    webhooks,
 )
 from api.bell import Bell
 from api.endings import Endings
@@ -32,6 +33,7 @@ from api.served_models import ServedModels
 from api.settings import Settings
 from api.sweeper import sweep_forever
 from api.system_one import SystemOneRequest
+from api.webhook import NewWebhook, Rotation
 from decisions.database import async_engine, sync_engine
 
 DESCRIPTION = """
@@ -47,6 +49,7 @@ TAGS = [
         "name": "decisions",
         "description": "Ask and wait; and stored answers, with their provenance.",
     },
+    {"name": "webhooks", "description": "Who is told what has happened, and what became of it."},
     {"name": "models", "description": "What is served."},
     {"name": "health", "description": "For whoever watches the service."},
 ]
@@ -59,13 +62,14 @@ ROUTES = (
     results,
     files,
     decisions,
+    webhooks,
     models,
     health,
     metrics,
 )
 
 #: What routes read by hand, for the OpenAPI document.
-BODIES = (NewBatch, NewFile, SystemOneRequest, DecisionsRequest)
+BODIES = (NewBatch, NewFile, NewWebhook, Rotation, SystemOneRequest, DecisionsRequest)
 
 
 def create_app(settings: Settings) -> FastAPI:

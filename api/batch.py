@@ -60,6 +60,11 @@ class WebhookTarget(BaseModel):
     url: str
 
 
+class NewWebhookTarget(WebhookTarget):
+    #: Made for this batch, since the client gave none. Shown in the answer to the submission alone.
+    secret: str
+
+
 class Batch(BaseModel):
     """Times are Unix seconds."""
 
@@ -88,7 +93,7 @@ class Batch(BaseModel):
     counts: Counts
     usage: Usage
     metadata: dict[str, str] | None
-    webhook: WebhookTarget | None
+    webhook: NewWebhookTarget | WebhookTarget | None
     #: Where the results are, readable from the start.
     results_url: str
 
@@ -103,7 +108,7 @@ class BatchList(BaseModel):
     has_more: bool
 
 
-def batch_of(row: Any) -> Batch:
+def batch_of(row: Any, *, show_secret: bool = False) -> Batch:
     """From a row of `decisions.batches.get` or `page`."""
     id_ = public(BATCH, row.id)
     ended = row.status in TERMINAL
@@ -142,9 +147,15 @@ def batch_of(row: Any) -> Batch:
         ),
         usage=_usage(row.input_tokens, row.output_tokens),
         metadata=row.metadata,
-        webhook=WebhookTarget(url=row.webhook["url"]) if row.webhook else None,
+        webhook=_target(row.webhook, show_secret) if row.webhook else None,
         results_url=f"/v1/batches/{id_}/results",
     )
+
+
+def _target(webhook: dict[str, str], show_secret: bool) -> WebhookTarget:
+    if show_secret:
+        return NewWebhookTarget(url=webhook["url"], secret=webhook["secret"])
+    return WebhookTarget(url=webhook["url"])
 
 
 def _unix(time: datetime | None) -> int | None:

@@ -46,11 +46,13 @@ async def create_batch(
     differs.
     """
     new = NewBatch.read(await read_json(request, resources.settings.max_body_bytes))
+    if new.webhook is not None:
+        new.webhook.check(allow_private=resources.settings.webhook_allow_private)
     submission = new.submission(tenant, idempotency_key)
     submission, items = await _source(resources, new, submission)
     submitted = await submit_items(resources, submission, items)
     async with async_transaction(resources.database) as connection:
-        batch = await find(connection, tenant, submitted.batch_id)
+        batch = await find(connection, tenant, submitted.batch_id, show_secret=new.needs_secret)
     return _accepted(batch, submitted)
 
 
@@ -94,12 +96,14 @@ def _accepted(batch: Batch, submitted: Submitted) -> Response:
     return Response(batch.model_dump_json(), 202, headers, "application/json")
 
 
-async def find(connection: AsyncConnection, tenant: int, batch_id: UUID) -> Batch:
+async def find(
+    connection: AsyncConnection, tenant: int, batch_id: UUID, *, show_secret: bool = False
+) -> Batch:
     """Raises NotFound, also for another tenant's batch."""
     row = (await connection.execute(batches.get(tenant, batch_id))).first()
     if row is None:
         raise NotFound(f"There is no {public(BATCH, batch_id)!r}.")
-    return batch_of(row)
+    return batch_of(row, show_secret=show_secret)
 
 
 @router.get("/{batch_id}", response_model=Batch, responses={304: {"description": "Unchanged"}})

@@ -16,10 +16,12 @@ from pydantic import (
 )
 
 from api.bodies import validated
+from decisions.errors import InvalidWebhook
 from decisions.openai import parse_questions
 from decisions.questions import Rules, parse_question_set
 from decisions.strict_json import refuse_nul
 from decisions.types import Json, Lane, Submission
+from decisions.webhook_input import MAX_URL, check_secret, check_url, new_secret
 
 LONGEST_WINDOW = timedelta(days=30)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -46,10 +48,22 @@ class Webhook(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    #: http or https.
-    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+", max_length=2048)]
-    #: Signs the calls; never shown again.
-    secret: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
+    #: https, unless this server may call private addresses.
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+", max_length=MAX_URL)]
+    #: Signs the calls: `whsec_` and base64. One is made when there is none. Never shown again.
+    secret: str | None = None
+
+    def check(self, *, allow_private: bool) -> None:
+        """Raises InvalidWebhook for what would never be called."""
+        try:
+            check_url(self.url, allow_private=allow_private)
+            if self.secret is not None:
+                check_secret(self.secret)
+        except InvalidWebhook as wrong:
+            raise InvalidWebhook(wrong.message, param=f"webhook.{wrong.param}") from None
+
+    def stored(self) -> dict[str, Json]:
+        return {"url": self.url, "secret": self.secret or new_secret()}
 
 
 Key = Annotated[str, StringConstraints(max_length=64)]
@@ -108,6 +122,11 @@ class NewBatch(BaseModel):
             raise ValueError("give either requests or input_file_id")
         return self
 
+    @property
+    def needs_secret(self) -> bool:
+        """Whether a secret is made for its webhook, so that its owner must be told."""
+        return self.webhook is not None and self.webhook.secret is None
+
     @classmethod
     def read(cls, body: Json) -> Self:
         """Raises InvalidRequest, or InvalidItem for U+0000 outside of `requests`."""
@@ -135,7 +154,7 @@ class NewBatch(BaseModel):
             completion_window=self.completion_window,
             expires_in=window_length(self.completion_window),
             metadata=self.metadata,
-            webhook=self.webhook.model_dump() if self.webhook else None,
+            webhook=self.webhook.stored() if self.webhook else None,
             idempotency_key=key,
             request_hash=sha256(msgspec.json.encode(body)).digest() if key else b"",
         )

@@ -37,6 +37,7 @@ from decisions.errors import (
     InvalidBatch,
     InvalidItem,
     InvalidQuestion,
+    InvalidWebhook,
     NotFound,
     UnknownModel,
 )
@@ -58,6 +59,7 @@ TABLE: Mapping[type[Exception], tuple[int, str]] = {
     InvalidBatch: (422, "invalid_batch"),
     InvalidQuestion: (422, "invalid_question"),
     InvalidItem: (422, "invalid_item"),
+    InvalidWebhook: (422, "invalid_webhook"),
     IdempotencyConflict: (422, "idempotency_key_reused"),
     NotAnswered: (500, "not_answered"),
     StillWaiting: (504, "still_waiting"),

@@ -1,4 +1,4 @@
-"""The models that live workers serve, asked of the database at most every two seconds."""
+"""The models that live workers serve, asked of the database every two seconds, or until there is one."""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class ServedModels:
 
     async def models(self) -> Sequence[ServedModel]:
         """Longest served first; none while no worker lives."""
-        if time.monotonic() - self._asked > FRESH:
+        if not self._models or time.monotonic() - self._asked > FRESH:
             async with async_transaction(self._database) as connection:
                 rows = (await connection.execute(fleet.live())).all()
             since = {row.model: int(row.started_at.timestamp()) for row in reversed(rows)}

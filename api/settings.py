@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     wait_seconds: float = Field(default=60, ge=0)
     #: Seconds that `Prefer: wait` may ask for at most. Defaults to 600.
     max_wait_seconds: float = Field(default=600, ge=0)
+    #: Accept webhooks to http and to private addresses too; the sender must be told the same. Defaults to false.
+    webhook_allow_private: bool = False
     #: Seconds between two sweeps of leases and closed batches. Defaults to 1.
     sweep_seconds: float = Field(default=1.0, gt=0)
     #: Python's name of the least severe messages that are logged. Defaults to INFO.
