@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import batches, demo, doctor, keys, migrate, up
+from cli import batches, chaos, demo, doctor, keys, migrate, up
 
 app = typer.Typer(
     name="weighbridge",
@@ -24,3 +24,4 @@ app.command()(batches.cancel)
 app.add_typer(keys.app, name="keys")
 app.command()(migrate.migrate)
 app.command()(doctor.doctor)
+app.command()(chaos.chaos)

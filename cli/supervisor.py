@@ -9,7 +9,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TextIO, TypeVar
@@ -84,6 +84,11 @@ class Supervisor:
         result = member.start()
         self._posts.append(_Post(member=member, started=self._clock(), shown=shown))
         return result
+
+    @property
+    def members(self) -> Sequence[Member[object]]:
+        """In the order of their starts."""
+        return [post.member for post in self._posts]
 
     def tend(self) -> None:
         """Shows new log lines and starts again who died. Never waits, but for a server's start."""
