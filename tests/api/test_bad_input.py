@@ -254,6 +254,12 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a webhook without a url": ({"webhook": {}}, "webhook.url"),
     "a webhook that is no web address": ({"webhook": {"url": "ftp://a"}}, "webhook.url"),
+    "a webhook over plain http": ({"webhook": {"url": "http://example.com/"}}, "webhook.url"),
+    "a webhook with a user": ({"webhook": {"url": "https://me@example.com/"}}, "webhook.url"),
+    "a webhook whose secret is a word": (
+        {"webhook": {"url": "https://example.com/", "secret": "secret"}},
+        "webhook.secret",
+    ),
     "bad shared questions": ({"questions": {"q": {"type": "essay"}}}, "questions.q.type"),
     "bad shared instructions": ({"instructions": 7}, "instructions"),
 }

@@ -36,7 +36,7 @@ def test_what_a_client_says_of_its_batch_is_stored_and_shown(api: Api) -> None:
         model="some/model",
         metadata={"run": "7"},
         completion_window="90m",
-        webhook={"url": "https://example.com/hook", "secret": "whsec_abc"},
+        webhook={"url": "https://example.com/hook", "secret": "whsec_" + "c2Vj" * 8},
     )
     assert (batch["lane"], batch["model"], batch["metadata"]) == (
         "nightly",
