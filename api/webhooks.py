@@ -152,7 +152,7 @@ async def enable_webhook(webhook_id: str, tenant: TenantDep, resources: Resource
 
 
 @router.post("/{webhook_id}/test", status_code=202)
-async def test_webhook(webhook_id: str, tenant: TenantDep, resources: ResourcesDep) -> Delivery:
+async def send_test(webhook_id: str, tenant: TenantDep, resources: ResourcesDep) -> Delivery:
     """Send it an event of type `webhook.test`, whatever it has chosen."""
     key = number_of(WEBHOOK, webhook_id)
     async with async_transaction(resources.database) as connection:

@@ -89,6 +89,9 @@ class Client:
     def post(self, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         return self._json("POST", path, json=body, headers=headers, timeout=SUBMIT_SECONDS)
 
+    def delete(self, path: str) -> Any:
+        return self._json("DELETE", path)
+
     def upload(self, path: Path, name: str) -> str:
         """Stream a file up; returns its id."""
         with path.open("rb") as content:

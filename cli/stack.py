@@ -26,6 +26,8 @@ HOST = "127.0.0.1"
 
 Say = Callable[[str], None]
 
+_NAMES = {"api": "api", "workers": "worker", "workers.webhooks": "webhooks"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
@@ -35,6 +37,8 @@ class Stack:
     database_url: str
     api: Process
     worker: Process
+    #: Sends webhooks.
+    webhooks: Process
 
 
 def start_stack(
@@ -55,8 +59,12 @@ def start_stack(
     say("Starting a worker")
     worker = _process("workers", home, process_env)
     supervisor.start(worker)
+    webhooks = _process("workers.webhooks", home, process_env)
+    supervisor.start(webhooks)
     write_address(home, address)
-    return Stack(address=address, database_url=database_url, api=api, worker=worker)
+    return Stack(
+        address=address, database_url=database_url, api=api, worker=worker, webhooks=webhooks
+    )
 
 
 def _start_postgres(supervisor: Supervisor, home: Home, say: Say) -> str:
@@ -72,10 +80,10 @@ def _start_valkey(supervisor: Supervisor, home: Home, say: Say) -> str:
 def _process(module: str, home: Home, env: Mapping[str, str]) -> Process:
     return Process(
         Command(
-            name="worker" if module == "workers" else module,
+            name=_NAMES[module],
             argv=[sys.executable, "-m", module],
             env=env,
-            log=home.logs / f"{module}.log",
+            log=home.logs / f"{_NAMES[module]}.log",
             # A worker ends the claim that it is reading.
             stop_seconds=30.0,
         )

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from api.settings import Settings
-from workers.settings import WorkerSettings
+from workers.settings import SenderSettings, WorkerSettings
 
 ROOT = Path(__file__).parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -72,7 +72,15 @@ def test_the_schema_refuses_what_the_specification_does_not_know() -> None:
 
 
 def test_the_whole_service_is_there() -> None:
-    assert set(SERVICES) == {"migrate", "api", "worker", "sweeper", "postgres", "valkey"}
+    assert set(SERVICES) == {
+        "migrate",
+        "api",
+        "worker",
+        "sweeper",
+        "webhooks",
+        "postgres",
+        "valkey",
+    }
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -119,7 +127,12 @@ def test_a_stopping_worker_has_time_for_what_it_has_claimed() -> None:
     assert seconds(SERVICES["worker"]["stop_grace_period"]) > lease
 
 
-@pytest.mark.parametrize("name", set(SERVICES) - {"migrate", "sweeper"})
+def test_a_stopping_sender_has_time_for_what_it_has_called() -> None:
+    timeout: float = SenderSettings.model_fields["webhook_timeout_seconds"].default
+    assert seconds(SERVICES["webhooks"]["stop_grace_period"]) > timeout
+
+
+@pytest.mark.parametrize("name", set(SERVICES) - {"migrate", "sweeper", "webhooks"})
 def test_services_that_others_wait_for_have_health_checks(name: str) -> None:
     assert "test" in SERVICES[name]["healthcheck"]
 
