@@ -676,3 +676,25 @@ def test_a_result_that_is_not_json_is_an_error_and_not_half_a_result(store: Stor
     with pytest.raises(DBAPIError):
         worker.complete(worker.claim(), label_mass=float("nan"))
     assert store.statuses() == ["leased"]
+
+
+def test_asking_which_lanes_wait_does_not_read_the_whole_queue(store: Store) -> None:
+    """Every sweeper asks each second, also while 200,000 items wait in one lane."""
+    batch_id = store.batch("a")
+    store.run(
+        "INSERT INTO items (tenant_id, batch_id, line, custom_id, state_hash, question_set_hash,"
+        " lane, status) SELECT tenant_id, batch_id, n, n, state_hash, question_set_hash, lane,"
+        " status FROM items, generate_series(2, 5000) n WHERE batch_id = :id",
+        id=batch_id,
+    )
+    store.run("ANALYZE items")
+    asked = queue.waiting_lanes()
+    lanes = [str(lane) for lane in Lane]
+    plan = store.rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {asked.text}", lanes=lanes)[0]["QUERY PLAN"]
+    assert rows_read(plan[0]["Plan"]) < 10
+
+
+def rows_read(node: dict[str, Any]) -> float:
+    """From the table of items, by all scans of a plan."""
+    mine = node["Actual Rows"] * node["Actual Loops"] if node.get("Relation Name") == "items" else 0
+    return float(mine + sum(rows_read(child) for child in node.get("Plans", [])))
