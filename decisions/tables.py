@@ -38,6 +38,8 @@ from decisions.types import (
     ItemStatus,
     Lane,
     QuestionType,
+    RunStatus,
+    Verdict,
 )
 
 metadata = MetaData(
@@ -521,4 +523,90 @@ webhook_attempts = Table(
     #: Why there was no answer, or why it was none that counts.
     Column("error", Text),
     PrimaryKeyConstraint("delivery_id", "fence"),
+)
+
+truths = Table(
+    "truths",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    _tenant(),
+    Column(
+        "decision_id", BigInteger, ForeignKey("decisions.id", ondelete="CASCADE"), nullable=False
+    ),
+    #: The right answer, named as the decision's question names it.
+    Column("answer", Text, nullable=False),
+    #: Who says so: a person, a team, a system.
+    Column("source", Text, nullable=False),
+    #: When it was said. The newest is in force, and of equals the one that came last.
+    _time("said_at", nullable=False),
+    _time("created_at", nullable=False, now=True),
+    # The same word said twice is once: a file may be sent again.
+    UniqueConstraint("decision_id", "said_at", "source", "answer"),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    _tenant(),
+    Column("name", Text, nullable=False),
+    #: Five fields, and the IANA time zone that they are read in.
+    Column("cron", Text, nullable=False),
+    Column("timezone", Text, nullable=False),
+    #: Which decisions, what is changed, and what is asked of the result: `decisions.schedules`.
+    Column("source", JSONB, nullable=False),
+    #: JSON, not JSONB: the order of options is the order of labels.
+    Column("change", JSON, nullable=False),
+    Column("thresholds", JSONB, nullable=False),
+    #: Null while it is paused, and once it is deleted.
+    _time("next_due_at"),
+    _time("created_at", nullable=False, now=True),
+    _time("paused_at"),
+    #: Its runs stay, so that what they read is never taken for a source.
+    _time("deleted_at"),
+    CheckConstraint(
+        "(paused_at IS NULL AND deleted_at IS NULL) = (next_due_at IS NOT NULL)", name="due"
+    ),
+    Index(None, "tenant_id", "id"),
+    Index("ix_schedules_due", "next_due_at", postgresql_where=text("next_due_at IS NOT NULL")),
+)
+
+schedule_runs = Table(
+    "schedule_runs",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    _tenant(),
+    Column("schedule_id", Uuid, ForeignKey("schedules.id"), nullable=False),
+    _time("due_at", nullable=False),
+    #: Asked for, not due.
+    Column("by_hand", Boolean, nullable=False),
+    #: Due times before this one that had no run, since nobody ran schedules then.
+    _count("missed"),
+    Column("status", String(16), nullable=False),
+    #: As the schedule was when this run was due.
+    Column("source", JSONB, nullable=False),
+    Column("change", JSON, nullable=False),
+    Column("thresholds", JSONB, nullable=False),
+    Column("batch_id", Uuid, ForeignKey("batches.id", ondelete="SET NULL"), unique=True),
+    #: Decisions that the source matches; of these, those whose state was purged.
+    _count("matched"),
+    _count("purged"),
+    #: Chosen, but the changed question has another type.
+    _count("incomparable"),
+    _time("created_at", nullable=False, now=True),
+    _time("started_at"),
+    _time("finished_at"),
+    Column("verdict", String(16)),
+    Column("report", JSONB),
+    #: Code and message, of a run that failed.
+    Column("error", JSONB),
+    UniqueConstraint("schedule_id", "due_at"),
+    CheckConstraint(_one_of("status", tuple(RunStatus)), name="status"),
+    CheckConstraint(_one_of("verdict", tuple(Verdict)), name="verdict"),
+    CheckConstraint("(status IN ('due', 'running')) = (finished_at IS NULL)", name="finished"),
+    CheckConstraint("(verdict IS NULL) = (finished_at IS NULL)", name="verdict_when_finished"),
+    CheckConstraint("(status = 'failed') = (error IS NOT NULL)", name="error"),
+    CheckConstraint("status <> 'due' OR batch_id IS NULL", name="batch"),
+    Index(None, "schedule_id", "id"),
+    Index("ix_schedule_runs_open", "status", postgresql_where=text("finished_at IS NULL")),
 )

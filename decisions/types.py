@@ -76,6 +76,28 @@ class DeliveryStatus(StrEnum):
     FAILED = "failed"
 
 
+class RunStatus(StrEnum):
+    """Where one run of a schedule stands. DUE and RUNNING are not final."""
+
+    #: Its time has come, its batch is still to be made.
+    DUE = "due"
+    #: Its batch is being read.
+    RUNNING = "running"
+    #: Its batch is final and its report is there.
+    COMPARED = "compared"
+    #: Nothing matched its source, so there is no batch.
+    EMPTY = "empty"
+    #: It could not be made; `error` says why.
+    FAILED = "failed"
+
+
+class Verdict(StrEnum):
+    """What a run's report says of the change that it tried."""
+
+    PROMOTE = "promote"
+    HOLD = "hold"
+
+
 class QuestionType(StrEnum):
     """How a question is answered, in the words of the System One wire format."""
 
