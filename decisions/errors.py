@@ -49,6 +49,14 @@ class InvalidWebhook(DecisionError):
     """A webhook is not well formed."""
 
 
+class InvalidSchedule(DecisionError):
+    """A schedule is not well formed."""
+
+
+class InvalidTruth(DecisionError):
+    """A truth is not well formed."""
+
+
 class NotFound(DecisionError):
     """There is no such thing, or it belongs to another tenant."""
 

@@ -1,7 +1,8 @@
 """Public names of stored things: a prefix that says the kind, and the key.
 
-Batches and files have time-ordered UUIDs (RFC 9562, version 7), so that their keys are also their
-order of creation. Decisions are counted, and so are webhooks, their events and deliveries.
+Batches, files, schedules and runs have time-ordered UUIDs (RFC 9562, version 7), so that their keys are
+also their order of creation. Decisions are counted, and so are truths, webhooks, their events and
+deliveries.
 """
 
 import secrets
@@ -16,6 +17,9 @@ DECISION = "dec_"
 EVENT = "evt_"
 WEBHOOK = "wh_"
 DELIVERY = "whd_"
+SCHEDULE = "sched_"
+RUN = "run_"
+TRUTH = "truth_"
 
 
 def new_uuid() -> UUID:
