@@ -138,13 +138,13 @@ def _faults(supervisor: Supervisor, stack: Stack, second: Process, seed: int) ->
 
 
 def _cause_faults(faults: Faults, seconds: float, seed: int) -> None:
-    """One every second or so, and a little time for what is dead to stay dead."""
+    """More than one a second, and a little time for what is dead to stay dead."""
     draw, until = random.Random(seed), time.monotonic() + seconds  # noqa: S311 - not a secret
     while time.monotonic() < until:
         faults.cause_one()
-        time.sleep(draw.uniform(0.1, 1.2))
+        time.sleep(draw.uniform(0.05, 0.6))
         faults.heal()
-        time.sleep(draw.uniform(0.0, 0.6))
+        time.sleep(draw.uniform(0.0, 0.3))
 
 
 def _drain(faults: Faults, clients: list[SubmittingClient], stack: Stack) -> float:

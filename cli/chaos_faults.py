@@ -62,7 +62,10 @@ class Faults:
         return sum(n for kind, n in self.counts.items() if kind.startswith("kill"))
 
     def cause_one(self) -> None:
-        kind = self._draw.choice(list(self._kinds))
+        """Kills are half again as likely as the others."""
+        kinds = list(self._kinds)
+        weights = [3 if kind.startswith("kill") else 2 for kind in kinds]
+        [kind] = self._draw.choices(kinds, weights)
         if self._kinds[kind]():
             self.counts[kind] += 1
 

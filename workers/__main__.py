@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ def main() -> int:
     except ValidationError as wrong:
         print(_settings_error(wrong), file=sys.stderr)  # noqa: T201
         return 2
+    from celery.exceptions import SecurityWarning
+
     from engine.errors import EngineError
     from workers.prompts import UnreadableLabels, UnusableTemplate
 
@@ -35,6 +38,8 @@ def main() -> int:
     except (EngineError, UnreadableLabels, UnusableTemplate) as wrong:
         print(f"weighbridge worker: {wrong}", file=sys.stderr)  # noqa: T201
         return 2
+    # Celery warns root of pickle, which is not accepted here.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     process.app.worker_main(_arguments(pool, process.settings.lanes))
     return 0
 

@@ -12,6 +12,7 @@ from celery import signals
 
 from decisions.lanes import DRAIN_TASK
 from workers.bells import make_app
+from workers.logs import log_to_stderr
 from workers.runtime import Runtime
 from workers.settings import WorkerSettings
 
@@ -52,6 +53,7 @@ def drain(lane: str) -> None:
 
 @signals.worker_process_init.connect
 def _child_started(**_: Any) -> None:
+    log_to_stderr()  # a spawned child starts without the parent's settings
     try:
         process.open()
     except Exception:

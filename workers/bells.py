@@ -29,6 +29,8 @@ def make_app(redis_url: str) -> Celery:
         accept_content=["json"],
         task_create_missing_queues=True,
         task_default_queue=bell_queue(BY_URGENCY[0]),
+        # CUDA cannot be used in a forked child.
+        worker_pool_start_method="spawn",
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
         worker_send_task_events=False,
