@@ -1,7 +1,7 @@
 """Tenants and their API keys. A key is shown once, when it is made; the store keeps its SHA-256."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -20,7 +20,7 @@ DEFAULT_TENANT = "default"
 class NewKey:
     """A key that was just made."""
 
-    secret: str
+    secret: str = field(repr=False)
 
     @property
     def prefix(self) -> str:

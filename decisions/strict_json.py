@@ -48,9 +48,8 @@ def refuse_nul(value: Json) -> None:
     """Raises InvalidItem with the path of the first U+0000."""
     path = _path_of_nul(value)
     if path is not None:
-        raise InvalidItem(
-            "invalid_character", f"{path} contains U+0000, which cannot be stored", param=path
-        )
+        message = f"{path or 'an object key'} contains U+0000, which cannot be stored"
+        raise InvalidItem("invalid_character", message, param=path or None)
 
 
 def _path_of_nul(value: Json, path: str = "") -> str | None:
@@ -66,7 +65,7 @@ def _path_of_nul(value: Json, path: str = "") -> str | None:
     for key, child in pairs:
         inner = f"{path}.{key}" if path else str(key)
         if "\0" in str(key):
-            return path or "an object key"
+            return path
         if (found := _path_of_nul(child, inner)) is not None:
             return found
     return None

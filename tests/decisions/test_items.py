@@ -97,6 +97,11 @@ BAD: dict[str, tuple[bytes, str, str | None]] = {
         "state.a.1.b",
     ),
     "U+0000 in a key": (state(b'{"a":{"\\u0000":1}}'), "invalid_character", "state.a"),
+    "U+0000 in a key at the top": (
+        b'{"custom_id":"a","state":"s","\\u0000":1}',
+        "invalid_character",
+        None,
+    ),
     "U+0000 in a custom_id": (
         b'{"custom_id":"a\\u0000","state":"s"}',
         "invalid_character",

@@ -29,6 +29,11 @@ def test_no_two_keys_are_alike() -> None:
     assert all(keys.new_key().secret.startswith("wb_") for _ in range(3))
 
 
+def test_a_new_key_that_is_logged_by_mistake_keeps_its_secret() -> None:
+    key = keys.new_key()
+    assert key.secret not in repr(key)
+
+
 def test_a_revoked_key_opens_nothing_and_is_revoked_once(store: Store) -> None:
     key, other = keys.new_key(), keys.new_key()
     ((key_id,),) = run(store, keys.store(store.tenant, "old", key))
