@@ -334,9 +334,10 @@ def test_no_endpoint_takes_all_the_senders_threads(store: Store, hooks: Hooks) -
         "https://flooded.example/"
     ]
     assert hooks.claim(limit=64, per_endpoint=8) == [], "eight of it are on their way already"
-    for claim in claims[:3]:
+    flooded = [claim for claim in claims if "flooded" in claim.url]
+    for claim in flooded[:3]:
         hooks.record(claim, OK)
-    assert len(hooks.claim(limit=64, per_endpoint=8)) <= 3
+    assert len(hooks.claim(limit=64, per_endpoint=8)) == 3
 
 
 def test_both_secrets_are_in_force_until_the_overlap_ends(store: Store, hooks: Hooks) -> None:
