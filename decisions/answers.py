@@ -118,8 +118,7 @@ def _value(question: Question, p: Sequence[float]) -> float | None:
         case QuestionType.CHOICE:
             return None
         case QuestionType.NOUL:
-            # By letters, false is read before true.
-            return p[1] if question.lettered else p[0]
+            return p[question.yes]
         case QuestionType.SCORE:
             # The probabilities may sum to a little more than 1.
             return min(len(p) - 1.0, sum(i * x for i, x in enumerate(p)))
