@@ -91,7 +91,11 @@ def count_items(batch_id: UUID) -> TextClause:
             failed_at = CASE WHEN counted.failed = counted.total AND counted.total > 0
               THEN now() END
           FROM counted, shown WHERE b.id = :batch_id
-          RETURNING b.id, b.tenant_id, b.status, b.total
+          RETURNING b.id, b.tenant_id, b.status, b.total, b.failed
+        ), stepped AS (
+          INSERT INTO steps (tenant_id, batch_id, status, total, done, failed, dead, cancelled,
+            expired, item_ids)
+          SELECT tenant_id, id, status, total, 0, failed, 0, 0, 0, '{}' FROM updated WHERE total > 0
         ), told AS (
           INSERT INTO events (tenant_id, batch_id, type)
           SELECT tenant_id, id, 'batch.failed' FROM updated WHERE status = 'failed'
@@ -155,11 +159,24 @@ def cancel_queued(batch_id: UUID) -> TextClause:
         ), final AS (
           UPDATE items i SET status = 'cancelled', finished_at = now()
           FROM waiting WHERE i.id = waiting.id
-          RETURNING i.batch_id, i.status, 0 AS input_tokens, 0 AS output_tokens
+          RETURNING i.id, i.batch_id, i.status, 0 AS input_tokens, 0 AS output_tokens
         ), {SETTLE}
         SELECT count(*) FROM final
         """
     ).bindparams(batch_id=batch_id)
+
+
+# Of an item `i`: what became of it, its decisions as JSON.
+RESULT = """
+  i.id, i.batch_id, i.line, i.custom_id, i.status, i.error, i.question_set_hash, i.finished_at,
+  (SELECT json_agg(json_build_object(
+      'id', d.id, 'question_id', d.question_id, 'answer_index', d.answer_index,
+      'value', d.value, 'probabilities', d.probabilities, 'confidence', d.confidence,
+      'label_mass', d.label_mass, 'argmax_is_label', d.argmax_is_label,
+      'prompt_tokens', d.prompt_tokens, 'cached_tokens', d.cached_tokens, 'model', m.model))
+    FROM decisions d JOIN model_versions m ON m.id = d.model_version_id
+    WHERE d.item_id = i.id) AS decisions
+"""
 
 
 def results(
@@ -167,16 +184,8 @@ def results(
 ) -> TextClause:
     """Final items in line order, each with its decisions as JSON, from `after_line` on."""
     return text(
-        """
-        SELECT i.id, i.line, i.custom_id, i.status, i.error, i.question_set_hash, i.finished_at,
-          (SELECT json_agg(json_build_object(
-              'id', d.id, 'question_id', d.question_id, 'answer_index', d.answer_index,
-              'value', d.value, 'probabilities', d.probabilities, 'confidence', d.confidence,
-              'label_mass', d.label_mass, 'argmax_is_label', d.argmax_is_label,
-              'prompt_tokens', d.prompt_tokens, 'cached_tokens', d.cached_tokens,
-              'model', m.model))
-            FROM decisions d JOIN model_versions m ON m.id = d.model_version_id
-            WHERE d.item_id = i.id) AS decisions
+        f"""
+        SELECT {RESULT}
         FROM items i
         WHERE i.batch_id = :batch_id AND i.line > :after_line
           AND i.status = ANY(:statuses)

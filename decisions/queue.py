@@ -20,10 +20,10 @@ ENDED_CHANNEL = "weighbridge_batch_ended"
 #: An item that was claimed this often and never finished is dead.
 MAX_ATTEMPTS = 5
 
-# Takes `final(batch_id, status, input_tokens, output_tokens)`, the items that just became final; moves
-# their batches' counters, closes the batches that have no item left, and records the event of each,
-# all in the transaction that made the items final. Batches are locked in order of their ids, so that
-# two workers which finish items of the same batches cannot deadlock.
+# Takes `final(id, batch_id, status, input_tokens, output_tokens)`, the items that just became final;
+# moves their batches' counters, closes the batches that have no item left, and records the step and the
+# event of each, all in the transaction that made the items final. Batches are locked in order of their
+# ids, so that two workers which finish items of the same batches cannot deadlock.
 SETTLE = f"""
 counts AS (
   SELECT batch_id,
@@ -34,7 +34,9 @@ counts AS (
     count(*) FILTER (WHERE status = 'expired') AS expired,
     count(*) AS final,
     coalesce(sum(input_tokens), 0) AS input_tokens,
-    coalesce(sum(output_tokens), 0) AS output_tokens
+    coalesce(sum(output_tokens), 0) AS output_tokens,
+    coalesce(array_agg(id ORDER BY id) FILTER (WHERE status IN ('done', 'failed', 'dead')),
+      '{{}}') AS item_ids
   FROM final GROUP BY batch_id
 ), locked AS MATERIALIZED (
   SELECT id FROM batches WHERE id IN (SELECT batch_id FROM counts) ORDER BY id FOR UPDATE
@@ -63,7 +65,12 @@ counts AS (
         AND b.status = 'cancelling' THEN now() END
   FROM counts c JOIN locked l ON l.id = c.batch_id
   WHERE b.id = c.batch_id
-  RETURNING b.id, b.tenant_id, b.status
+  RETURNING b.id, b.tenant_id, b.status, b.total, b.done, b.failed, b.dead, b.cancelled, b.expired,
+    c.item_ids
+), stepped AS (
+  INSERT INTO steps (tenant_id, batch_id, status, total, done, failed, dead, cancelled, expired,
+    item_ids)
+  SELECT tenant_id, id, status, total, done, failed, dead, cancelled, expired, item_ids FROM settled
 ), told AS (
   INSERT INTO events (tenant_id, batch_id, type)
   SELECT tenant_id, id, 'batch.' || status FROM settled
@@ -226,9 +233,9 @@ def sweep_leases(limit: int = 5000) -> TextClause:
               'param', NULL, 'line', line) END,
             suspect = true, lease_owner = NULL, lease_until = NULL
           FROM late WHERE i.id = late.id
-          RETURNING i.batch_id, i.status
+          RETURNING i.id, i.batch_id, i.status
         ), final AS (
-          SELECT batch_id, status, 0 AS input_tokens, 0 AS output_tokens
+          SELECT id, batch_id, status, 0 AS input_tokens, 0 AS output_tokens
           FROM swept WHERE status = 'dead'
         ), {SETTLE}
         SELECT count(*) FROM swept
@@ -254,7 +261,7 @@ def sweep_closed(limit: int = 5000) -> TextClause:
         ), final AS (
           UPDATE items i SET status = chosen.fate, finished_at = now()
           FROM chosen WHERE i.id = chosen.id
-          RETURNING i.batch_id, i.status, 0 AS input_tokens, 0 AS output_tokens
+          RETURNING i.id, i.batch_id, i.status, 0 AS input_tokens, 0 AS output_tokens
         ), {SETTLE}
         SELECT count(*) FROM final
         """

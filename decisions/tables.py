@@ -525,6 +525,33 @@ webhook_attempts = Table(
     PrimaryKeyConstraint("delivery_id", "fence"),
 )
 
+steps = Table(
+    "steps",
+    metadata,
+    #: Drawn under the lock of the batch, so in the order in which a batch's steps commit.
+    Column("id", BigInteger, Identity(), primary_key=True),
+    _tenant(),
+    Column("batch_id", Uuid, ForeignKey("batches.id", ondelete="CASCADE"), nullable=False),
+    #: The transaction that wrote it: whether a snapshot of another time has seen it.
+    Column(
+        "transaction",
+        BigInteger,
+        nullable=False,
+        server_default=text("(pg_current_xact_id())::text::bigint"),
+    ),
+    #: The batch's, and its counts, after this step.
+    Column("status", String(16), nullable=False),
+    *(
+        Column(name, Integer, nullable=False)
+        for name in ("total", "done", "failed", "dead", "cancelled", "expired")
+    ),
+    #: The items that became done, failed or dead in it.
+    Column("item_ids", ARRAY(BigInteger), nullable=False),
+    _time("created_at", nullable=False, now=True),
+    Index(None, "batch_id", "id"),
+    Index(None, "tenant_id", "transaction"),
+)
+
 truths = Table(
     "truths",
     metadata,
