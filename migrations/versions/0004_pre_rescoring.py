@@ -3,7 +3,7 @@
 Before the new code: statements of the old code go on as they are.
 
 Revision: 0004
-Revises: 0002
+Revises: 0003
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0004"
-down_revision = "0002"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
