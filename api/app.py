@@ -21,6 +21,7 @@ from api import (
     problems,
     results,
     system_one,
+    truth,
     webhooks,
 )
 from api.bell import Bell
@@ -49,6 +50,7 @@ TAGS = [
         "name": "decisions",
         "description": "Ask and wait; and stored answers, with their provenance.",
     },
+    {"name": "truth", "description": "What the right answer is, as people say later."},
     {"name": "webhooks", "description": "Who is told what has happened, and what became of it."},
     {"name": "models", "description": "What is served."},
     {"name": "health", "description": "For whoever watches the service."},
@@ -62,6 +64,7 @@ ROUTES = (
     results,
     files,
     decisions,
+    truth,
     webhooks,
     models,
     health,

@@ -89,6 +89,16 @@ class Client:
     def post(self, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         return self._json("POST", path, json=body, headers=headers, timeout=SUBMIT_SECONDS)
 
+    def patch(self, path: str, body: object) -> Any:
+        return self._json("PATCH", path, json=body)
+
+    def send(self, path: str, content: bytes, media_type: str, **params: str) -> Any:
+        """A POST of what is not JSON."""
+        headers = {"Content-Type": media_type}
+        return self._json(
+            "POST", path, content=content, headers=headers, params=params, timeout=SUBMIT_SECONDS
+        )
+
     def delete(self, path: str) -> Any:
         return self._json("DELETE", path)
 
