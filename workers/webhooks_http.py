@@ -44,13 +44,18 @@ class Poster:
         started = monotonic()
         with _Deadline(self._seconds) as deadline, closing(self._session(deadline)) as session:
             try:
-                answer = self._answer(session, url, headers, body)
+                answer = self._answer(session, deadline, url, headers, body)
             except (RequestException, HTTPError, AntiSSRFError, OSError, ValueError) as error:
                 answer = {"error": self._words(error, deadline)}
         return Outcome(**answer, milliseconds=round((monotonic() - started) * 1000))
 
     def _answer(
-        self, session: Session, url: str, headers: Mapping[str, str], body: bytes
+        self,
+        session: Session,
+        deadline: "_Deadline",
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
     ) -> dict[str, Any]:
         with session.post(
             url,
@@ -60,6 +65,8 @@ class Poster:
             allow_redirects=False,
             stream=True,
         ) as response:
+            if deadline.over:
+                raise TimeoutError  # headers that were cut off look like headers that ended
             return {
                 "status_code": response.status_code,
                 "response_body": _beginning(response),
