@@ -9,7 +9,19 @@ from decisions.database import sync_engine, transaction
 from decisions.tables import metadata
 from tests.decisions.store import Store
 
-_ALL_TABLES = ", ".join(table.name for table in metadata.sorted_tables)
+_TABLES = metadata.sorted_tables
+# Many times faster than TRUNCATE when there is little to delete; as a replica, nothing is looked up.
+_EMPTY = "; ".join(
+    [
+        "SET LOCAL session_replication_role = replica",
+        *(f"DELETE FROM {table.name}" for table in _TABLES),
+        *(
+            f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), 1, false)"
+            for table in _TABLES
+            if "id" in table.c and table.c.id.identity
+        ),
+    ]
+)
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +43,7 @@ def shared_engine(postgres: EmbeddedPostgres) -> Iterator[Engine]:
 def engine(shared_engine: Engine) -> Engine:
     """On a database that is as empty as after the migration."""
     with transaction(shared_engine) as connection:
-        connection.execute(text(f"TRUNCATE {_ALL_TABLES} RESTART IDENTITY"))
+        connection.execute(text(_EMPTY))
     return shared_engine
 
 

@@ -2,7 +2,7 @@ import json
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decisions.errors import InvalidQuestion
@@ -240,11 +240,13 @@ question_sets = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(question_sets)
 def test_what_the_store_keeps_gives_the_same_questions_back(asked: QuestionSet) -> None:
     assert from_canonical(json.loads(canonical(asked))) == asked
 
 
+@settings(max_examples=30)
 @given(question_sets, question_sets)
 def test_sets_have_the_same_text_only_when_they_are_equal(a: QuestionSet, b: QuestionSet) -> None:
     assert (canonical(a) == canonical(b)) == (a == b)
