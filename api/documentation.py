@@ -36,6 +36,23 @@ class ProblemBody(BaseModel):
     error: ErrorBody
 
 
+class StatusError(BaseModel):
+    """The error as vLLM's clients read it."""
+
+    message: str
+    type: str
+    param: str | None
+    code: int
+
+
+class SystemOneErrorBody(BaseModel):
+    """An error of `/v1/systemone`: vLLM's `error`, and TypeSafe's `detail`."""
+
+    error: StatusError
+    #: A list of `{"loc", "msg", "type"}` on 422, else `{"error_type", "message"}`.
+    detail: list[dict[str, Any]] | dict[str, Any]
+
+
 _DESCRIPTIONS = {
     400: "The body cannot be read",
     401: "No API key in force",
@@ -43,17 +60,21 @@ _DESCRIPTIONS = {
     413: "The body is too large",
     415: "The body has another media type",
     422: "A field or parameter is wrong; `param` and `errors` name it",
+    409: "The item was cancelled, or its state was purged, before it was read",
+    500: "The item could not be read",
     503: "The database cannot be reached; try again",
+    504: "The answer is not there yet; Location says where it will be",
 }
 
+
+def problem(schema: str, media_type: str, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses`: those statuses with that body."""
+    content = {media_type: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {s: {"description": _DESCRIPTIONS[s], "content": content} for s in statuses}
+
+
 #: For a router's `responses`.
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": description,
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
-    }
-    for status, description in _DESCRIPTIONS.items()
-}
+PROBLEMS = problem("ProblemBody", MEDIA_TYPE, 400, 401, 404, 413, 415, 422, 503)
 
 
 def takes(model: type[BaseModel], *, file: bool = False) -> dict[str, Any]:
@@ -63,13 +84,12 @@ def takes(model: type[BaseModel], *, file: bool = False) -> dict[str, Any]:
         return {
             "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}
         }
-    upload = {
-        "type": "object",
-        "required": ["file"],
-        "properties": {"file": {"type": "string", "format": "binary"}},
+    fields = model.model_json_schema()
+    fields["properties"]["file"] = {"type": "string", "format": "binary"}
+    fields["required"].append("file")
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": fields}}}
     }
-    content = {"multipart/form-data": {"schema": {"allOf": [upload, schema]}}}
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def document(app: FastAPI, bodies: tuple[type[BaseModel], ...]) -> None:
@@ -91,7 +111,7 @@ def _document(app: FastAPI, bodies: tuple[type[BaseModel], ...]) -> dict[str, An
         routes=app.routes,
         tags=app.openapi_tags,
     )
-    models: list[type[BaseModel]] = [*bodies, ProblemBody]
+    models: list[type[BaseModel]] = [*bodies, ProblemBody, SystemOneErrorBody]
     _, schemas = models_json_schema(
         [(model, "validation") for model in models],
         ref_template="#/components/schemas/{model}",

@@ -9,9 +9,10 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, StrictStr
 
+from api.batch import Batch
 from api.bodies import read_json, validated
-from api.documentation import PROBLEMS, takes
-from api.problems import problem_of
+from api.documentation import problem, takes
+from api.problems import MEDIA_TYPE, problem_of
 from api.replies import openai_reply
 from api.synchronous import CallerDep, ask
 
@@ -52,7 +53,9 @@ class OpenAIRoute(APIRoute):
         return handle_in_style
 
 
-router = APIRouter(tags=["decisions"], route_class=OpenAIRoute, responses=PROBLEMS)
+ERRORS = problem("ProblemBody", MEDIA_TYPE, 400, 401, 404, 409, 413, 422, 500, 503, 504)
+
+router = APIRouter(tags=["decisions"], route_class=OpenAIRoute, responses=ERRORS)
 
 
 class DecisionsRequest(BaseModel):
@@ -68,7 +71,22 @@ class DecisionsRequest(BaseModel):
     safety_identifier: StrictStr | None = None
 
 
-@router.post("/v1/decisions", response_class=JSONResponse, openapi_extra=takes(DecisionsRequest))
+class DecisionsReply(BaseModel):
+    """As OpenAI replies; `decisions` and `diagnostics` are ours, in the order of the questions."""
+
+    model: str
+    answers: list[dict[str, Any]]
+    usage: dict[str, Any]
+    decisions: list[str]
+    diagnostics: list[dict[str, Any]]
+
+
+@router.post(
+    "/v1/decisions",
+    response_model=DecisionsReply,
+    responses={202: {"model": Batch, "description": "Accepted; the answer is not there yet"}},
+    openapi_extra=takes(DecisionsRequest),
+)
 async def decide(request: Request, caller: CallerDep) -> Response:
     """Answers in the order of the questions, each auditable by its id in `decisions`."""
     settings = caller.resources.settings

@@ -1,19 +1,24 @@
 """The synchronous route of vLLM and TypeSafe: `POST /v1/systemone`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
+from api.batch import Batch
 from api.bodies import read_json, validated
-from api.documentation import PROBLEMS, takes
+from api.documentation import problem, takes
 from api.replies import system_one_reply
 from api.synchronous import CallerDep, ask
 from api.system_one_errors import SystemOneRoute
 from decisions.answers import Confidence
 
-router = APIRouter(tags=["decisions"], route_class=SystemOneRoute, responses=PROBLEMS)
+ERRORS = problem(
+    "SystemOneErrorBody", "application/json", 400, 401, 404, 409, 413, 422, 500, 503, 504
+)
+
+router = APIRouter(tags=["decisions"], route_class=SystemOneRoute, responses=ERRORS)
 
 EXAMPLE: Any = {
     "state": {"subject": "Refund", "text": "You charged me twice, and I want it back today!"},
@@ -56,9 +61,37 @@ class SystemOneRequest(BaseModel):
     confidence: Confidence | None = None
 
 
+class Diagnostics(BaseModel):
+    #: Probability of all labels over the full vocabulary.
+    label_mass: float
+    #: Whether the likeliest token of all is a label.
+    argmax_is_label: bool
+
+
+class SystemOneUsage(BaseModel):
+    input_tokens: int
+    output_tokens: int
+
+
+class SystemOneReply(BaseModel):
+    """As vLLM replies; `decisions` is ours."""
+
+    id: str
+    object: Literal["structured_decision"]
+    created: int
+    model: str
+    answers: dict[str, dict[str, Any]]
+    diagnostics: dict[str, Diagnostics]
+    #: Question id to the id of the stored decision.
+    decisions: dict[str, str]
+    usage: SystemOneUsage
+    joint: None
+
+
 @router.post(
     "/v1/systemone",
-    response_class=JSONResponse,
+    response_model=SystemOneReply,
+    responses={202: {"model": Batch, "description": "Accepted; the answer is not there yet"}},
     openapi_extra=takes(SystemOneRequest),
 )
 async def system_one(request: Request, caller: CallerDep) -> Response:
