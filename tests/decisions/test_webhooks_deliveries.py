@@ -138,6 +138,8 @@ def test_senders_that_hand_out_at_once_hand_out_once(store: Store, hooks: Hooks)
     assert len(hooks.rows()) == len(batches)
     with ThreadPoolExecutor(8) as threads:
         claims = [c for found in threads.map(lambda _: hooks.claim(7), range(8)) for c in found]
+    # One may come back empty while another holds the locks of more than it takes.
+    claims += hooks.claim(20)
     assert sorted(c.id for c in claims) == [row["id"] for row in hooks.rows()]
 
 
