@@ -1,6 +1,7 @@
 """From an HTTP submit to stored, auditable decisions, through real processes and real weights."""
 
 import json
+import os
 import random
 import re
 import signal
@@ -191,3 +192,33 @@ def test_a_worker_that_is_told_to_stop_gives_nothing_away(start: Start, tiny_mod
     assert running.rows("SELECT stopped_at IS NOT NULL FROM workers") == [(True,)]
     assert running.rows("SELECT max(attempt) FROM items") == [(1,)]
     assert running.finished(batch["id"])["request_counts"]["completed"] == 600
+
+
+def test_a_reading_child_that_is_killed_is_replaced(start: Start, tiny_model: Path) -> None:
+    running = start(tiny_model, WEIGHBRIDGE_POOL="prefork", WEIGHBRIDGE_CLAIM_LIMIT="8")
+    items = [{"custom_id": f"i{n}", "state": f"ticket {n}"} for n in range(600)]
+    batch = running.client.post("/v1/batches", {"requests": items, "questions": URGENT})
+    [first] = running.wait(
+        "a lease",
+        lambda: running.rows(
+            "SELECT w.name FROM workers w JOIN items i ON i.lease_owner = w.id LIMIT 1"
+        ),
+    )
+    child = int(first.name.rpartition(":")[2])
+    assert child != running.stack.worker.pid
+    os.kill(child, signal.SIGKILL)
+    assert running.finished(batch["id"])["request_counts"]["completed"] == 600
+    assert running.stack.worker.alive
+    assert running.rows("SELECT count(*) FROM workers") == [(2,)]
+
+
+def test_a_worker_that_is_told_to_quit_at_once_loses_no_item(
+    start: Start, tiny_model: Path
+) -> None:
+    running = start(tiny_model, WEIGHBRIDGE_CLAIM_LIMIT="8")
+    items = [{"custom_id": f"i{n}", "state": f"ticket {n}"} for n in range(400)]
+    batch = running.client.post("/v1/batches", {"requests": items, "questions": URGENT})
+    running.wait("the first results", lambda: running.rows("SELECT 1 FROM decisions LIMIT 1"))
+    running.stack.worker.send(signal.SIGQUIT)
+    assert running.finished(batch["id"])["request_counts"]["completed"] == 400
+    assert running.rows("SELECT count(*) FROM decisions") == [(400,)]
