@@ -13,6 +13,7 @@ from api import (
     batches,
     decisions,
     documentation,
+    events,
     files,
     health,
     metrics,
@@ -32,6 +33,7 @@ from api.openai_decisions import DecisionsRequest
 from api.resources import Resources
 from api.served_models import ServedModels
 from api.settings import Settings
+from api.steps import Steps
 from api.sweeper import sweep_forever
 from api.system_one import SystemOneRequest
 from api.webhook import NewWebhook, Rotation
@@ -45,6 +47,7 @@ stored decision per question, or one stored error.
 
 TAGS = [
     {"name": "batches", "description": "Items, and their results."},
+    {"name": "events", "description": "What happens to batches, as it happens."},
     {"name": "files", "description": "Items as files, for batches too large for one request."},
     {
         "name": "decisions",
@@ -62,6 +65,7 @@ ROUTES = (
     openai_decisions,
     batches,
     results,
+    events,
     files,
     decisions,
     truth,
@@ -114,12 +118,14 @@ async def opened(settings: Settings) -> AsyncIterator[Resources]:
         submission_limit=CapacityLimiter(at_once),
         bell=Bell(settings.redis_url),
         endings=Endings(settings.database_url),
+        steps=Steps(database),
         served=ServedModels(database, settings.model_aliases),
     )
     resources.bell.start()
     background = asyncio.gather(
         sweep_forever(database, resources.bell, settings.sweep_seconds),
         resources.endings.listen_forever(),
+        resources.steps.look_forever(),
     )
     try:
         yield resources

@@ -12,6 +12,7 @@ from api.bell import Bell
 from api.endings import Endings
 from api.served_models import ServedModels
 from api.settings import Settings
+from api.steps import Steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +25,7 @@ class Resources:
     submission_limit: CapacityLimiter
     bell: Bell
     endings: Endings
+    steps: Steps
     served: ServedModels
 
 

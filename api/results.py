@@ -71,14 +71,14 @@ async def pages(
         async with async_transaction(database) as connection:
             statement = batches.results(batch_id, after_line, PAGE, statuses)
             rows = list(await connection.execute(statement))
-            question_sets = await _question_sets(connection, tenant, rows)
+            question_sets = await question_sets_of(connection, tenant, rows)
         if not rows:
             return
         yield [(row, question_sets.get(row.question_set_hash)) for row in rows]
         after_line = rows[-1].line
 
 
-async def _question_sets(
+async def question_sets_of(
     connection: AsyncConnection, tenant: int, rows: Sequence[Any]
 ) -> dict[bytes, QuestionSet]:
     keys = {(tenant, row.question_set_hash) for row in rows if row.decisions}
