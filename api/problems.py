@@ -22,6 +22,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from api.admission import QueueFull
 from api.errors import (
     BodyTooLarge,
     InvalidRequest,
@@ -65,6 +66,7 @@ TABLE: Mapping[type[Exception], tuple[int, str]] = {
     InvalidItem: (422, "invalid_item"),
     InvalidWebhook: (422, "invalid_webhook"),
     IdempotencyConflict: (422, "idempotency_key_reused"),
+    QueueFull: (429, "queue_full"),
     NotAnswered: (500, "not_answered"),
     StillWaiting: (504, "still_waiting"),
     OperationalError: (503, "database_unavailable"),

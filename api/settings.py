@@ -46,6 +46,10 @@ class Settings(BaseSettings):
     max_file_bytes: int = Field(default=512 * MIB, ge=1)
     #: Bytes of one line of a file; a longer one fails, its neighbours go on. Defaults to 4 MiB.
     max_line_bytes: int = Field(default=4 * MIB, ge=1)
+    #: Items that are not final, of all tenants; at the limit a submit is a 429. Defaults to 5 million.
+    max_open_items: int = Field(default=5_000_000, ge=1)
+    #: The same for one tenant. Defaults to 1 million.
+    max_open_items_per_tenant: int = Field(default=1_000_000, ge=1)
     #: Submissions that are written at a time; more wait their turn. Defaults to 4.
     concurrent_submissions: int = Field(default=4, ge=1)
     #: Database connections for everything but submissions. Defaults to 8.

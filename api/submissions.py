@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from anyio import to_thread
 
+from api.admission import admit
 from api.resources import Resources
 from decisions.bodies import BodyParser, openai_body, system_one_body
 from decisions.items import NewItem
@@ -27,6 +28,7 @@ async def body_parser(
 async def submit_items(
     resources: Resources, submission: Submission, items: Iterable[NewItem]
 ) -> Submitted:
+    await admit(resources, submission.tenant_id)
     submitted = await to_thread.run_sync(
         submit, resources.submissions, submission, items, limiter=resources.submission_limit
     )

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Insert, Select, TextClause, func, insert, select, text
+from sqlalchemy import Insert, Select, TextClause, func, insert, literal, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from decisions.queue import SETTLE
 from decisions.tables import batches, idempotency_keys, items
-from decisions.types import BatchStatus, ItemStatus, Submission
+from decisions.types import TERMINAL, BatchStatus, ItemStatus, Submission
 
 FINAL = tuple(s for s in ItemStatus if s not in (ItemStatus.QUEUED, ItemStatus.LEASED))
 
@@ -197,3 +197,13 @@ def results(
         limit=limit,
         statuses=[str(status) for status in statuses],
     )
+
+
+def open_items(tenant_id: int) -> Select[int, int]:
+    """Items that are not final, of `everybody` and of one `tenant`; reads open batches."""
+    final = sum((batches.c[fate] for fate in FINAL), start=literal(0))
+    left = batches.c.total - final
+    return select(
+        func.coalesce(func.sum(left), 0).label("everybody"),
+        func.coalesce(func.sum(left).filter(batches.c.tenant_id == tenant_id), 0).label("tenant"),
+    ).where(batches.c.status.not_in(TERMINAL))
