@@ -41,3 +41,7 @@ class ServedModels:
         """What a request may ask for. None while no worker lives: then nobody can say what will be."""
         models = await self.models()
         return frozenset([*(m.name for m in models), *self._aliases]) if models else None
+
+    def reader(self, asked: str | None) -> str:
+        """The model that must read what asked for this name; empty when any served one may."""
+        return "" if asked is None or asked in self._aliases else asked

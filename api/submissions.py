@@ -1,6 +1,7 @@
 """Items into the store, from a route: in a thread, a few at a time, and then the bell."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from anyio import to_thread
 
@@ -29,6 +30,7 @@ async def submit_items(
     resources: Resources, submission: Submission, items: Iterable[NewItem]
 ) -> Submitted:
     await admit(resources, submission.tenant_id)
+    submission = replace(submission, reader=resources.served.reader(submission.model))
     submitted = await to_thread.run_sync(
         submit, resources.submissions, submission, items, limiter=resources.submission_limit
     )

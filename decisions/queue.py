@@ -93,8 +93,10 @@ RETURNING i.id, i.fence, i.attempt, i.tenant_id, i.state_hash, i.question_set_ha
 """
 
 
-def claim(worker: UUID, lane: Lane, limit: int, lease_seconds: float) -> TextClause:
-    """Up to `limit` items: the head of the lane, then more items about the same states.
+def claim(
+    worker: UUID, lane: Lane, limit: int, lease_seconds: float, model: str = ""
+) -> TextClause:
+    """Up to `limit` items that ask for `model`: the head of the lane, then more about the same states.
 
     The head is by priority and age. Items about one state come together, so that one prefill serves
     them all, however they were shuffled in the lane.
@@ -103,7 +105,7 @@ def claim(worker: UUID, lane: Lane, limit: int, lease_seconds: float) -> TextCla
         f"""
         WITH head AS (
           SELECT tenant_id, state_hash, priority, id FROM items
-          WHERE status = 'queued' AND NOT suspect AND lane = :lane
+          WHERE status = 'queued' AND NOT suspect AND lane = :lane AND model = :model
           ORDER BY priority, id LIMIT :limit FOR UPDATE SKIP LOCKED
         ), heads AS (
           SELECT tenant_id, state_hash, min(priority) AS priority, min(id) AS id
@@ -111,25 +113,28 @@ def claim(worker: UUID, lane: Lane, limit: int, lease_seconds: float) -> TextCla
         ), chosen AS (
           SELECT same.id FROM heads CROSS JOIN LATERAL (
             SELECT id FROM items
-            WHERE status = 'queued' AND NOT suspect AND lane = :lane
+            WHERE status = 'queued' AND NOT suspect AND lane = :lane AND model = :model
               AND tenant_id = heads.tenant_id AND state_hash = heads.state_hash
             ORDER BY priority, id LIMIT :limit FOR UPDATE SKIP LOCKED
           ) same ORDER BY heads.priority, heads.id LIMIT :limit
         ) {_LEASE}
         """
-    ).bindparams(worker=worker, lane=str(lane), limit=limit, lease_seconds=lease_seconds)
+    ).bindparams(
+        worker=worker, lane=str(lane), model=model, limit=limit, lease_seconds=lease_seconds
+    )
 
 
-def claim_suspect(worker: UUID, lane: Lane, lease_seconds: float) -> TextClause:
+def claim_suspect(worker: UUID, lane: Lane, lease_seconds: float, model: str = "") -> TextClause:
     """One item whose group died with a worker: it is read alone, so that it takes nobody with it."""
     return text(
         f"""
         WITH chosen AS (
-          SELECT id FROM items WHERE status = 'queued' AND suspect AND lane = :lane
+          SELECT id FROM items
+          WHERE status = 'queued' AND suspect AND lane = :lane AND model = :model
           ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
         ) {_LEASE}
         """
-    ).bindparams(worker=worker, lane=str(lane), lease_seconds=lease_seconds)
+    ).bindparams(worker=worker, lane=str(lane), model=model, lease_seconds=lease_seconds)
 
 
 def extend(worker: UUID, items: Sequence[int], lease_seconds: float) -> TextClause:

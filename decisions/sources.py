@@ -113,9 +113,10 @@ def make_items(tenant: int, batch_id: UUID) -> TextClause:
     return text(
         """
         INSERT INTO items (tenant_id, batch_id, line, custom_id, state_hash, question_set_hash,
-          lane, priority, status)
+          lane, model, priority, status)
         SELECT :tenant, :batch_id, row_number() OVER (ORDER BY c.id), :prefix || c.id,
-          c.state_hash, a.becomes, :lane, 0, 'queued'
+          c.state_hash, a.becomes, :lane,
+          (SELECT coalesce(model, '') FROM batches WHERE id = :batch_id), 0, 'queued'
         FROM chosen c JOIN asked a USING (question_set_hash, question_id)
         """
     ).bindparams(tenant=tenant, batch_id=batch_id, prefix=DECISION, lane=str(Lane.NIGHTLY))

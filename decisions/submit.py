@@ -25,7 +25,7 @@ CHUNK = 500
 CHUNK_CHARACTERS = 4_000_000
 
 _COPY = """COPY items (tenant_id, batch_id, line, custom_id, state_hash, question_set_hash, lane,
-  priority, status, error, finished_at) FROM STDIN"""
+  model, priority, status, error, finished_at) FROM STDIN"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ def _rows(
             item.body.state_hash if item.body else None,
             item.body.question_set_hash if item.body else None,
             str(submission.lane),
+            submission.reader,
             submission.priority,
             "failed" if item.error else "queued",
             json.dumps(item.error.as_json()) if item.error else None,

@@ -206,6 +206,8 @@ items = Table(
     Column("state_hash", LargeBinary),
     Column("question_set_hash", LargeBinary),
     Column("lane", String(16), nullable=False),
+    #: The model that must read it; empty for whatever is served.
+    Column("model", Text, nullable=False, server_default=text("''")),
     #: Within the lane; lower goes first.
     Column("priority", SmallInteger, nullable=False, server_default=text("0")),
     Column("status", String(16), nullable=False),
@@ -243,6 +245,7 @@ items = Table(
     Index(
         "ix_items_queued",
         "lane",
+        "model",
         "priority",
         "id",
         postgresql_where=text("status = 'queued' AND NOT suspect"),
@@ -250,6 +253,7 @@ items = Table(
     Index(
         "ix_items_queued_by_state",
         "lane",
+        "model",
         "tenant_id",
         "state_hash",
         "priority",
@@ -259,6 +263,7 @@ items = Table(
     Index(
         "ix_items_suspect",
         "lane",
+        "model",
         "priority",
         "id",
         postgresql_where=text("status = 'queued' AND suspect"),

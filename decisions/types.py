@@ -161,7 +161,10 @@ class Submission:
     priority: int = 0
     #: The route whose bodies the items have.
     endpoint: str = "/v1/systemone"
+    #: As the client wrote it.
     model: str | None = None
+    #: The model that must read the items; empty for whatever is served.
+    reader: str = ""
     input_file_id: UUID | None = None
     #: As the client wrote it, and as time.
     completion_window: str = "24h"

@@ -1,7 +1,7 @@
 """Drains lanes: claim, read, complete, until nothing is queued. The flow is `Drain.once`."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 from time import monotonic
 from uuid import UUID
@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from decisions import fleet, queue
 from decisions.database import transaction
-from decisions.types import Claim
+from decisions.types import Claim, Lane
 from engine.types import EngineStats
 from workers import contents
 from workers.decide import Decider, Outcome
@@ -61,16 +61,18 @@ class Drain:
         database: Database,
         decider: Decider,
         worker: UUID,
+        model: str,
         settings: WorkerSettings,
         engine_stats: EngineCounters,
     ) -> None:
         self._database = database
         self._decider = decider
         self._worker = worker
+        self._model = model
         self._settings = settings
         self._counters = engine_stats
         self._limit = min(_FIRST_CLAIM, settings.claim_limit)
-        self._suspect_first = False
+        self._turn = 0
         #: Set it, and the drain ends after the claim in flight.
         self.stopping = Event()
 
@@ -99,18 +101,21 @@ class Drain:
         return True
 
     def _claim(self) -> list[Claim]:
-        """The head of the most urgent lane; every other time a suspect of that lane, alone."""
-        lease = self._settings.lease_seconds
-        self._suspect_first = not self._suspect_first
+        """From the most urgent lane. Suspects (alone) and the head of the lane take turns, and so do
+        items for this worker's model and items for any."""
+        self._turn += 1
         for lane in self._settings.lanes:
-            statements = [
-                queue.claim_suspect(self._worker, lane, lease),
-                queue.claim(self._worker, lane, self._limit, lease),
-            ]
-            for statement in statements if self._suspect_first else reversed(statements):
+            for statement in self._claims(lane):
                 if claims := self._execute_claim(statement):
                     return claims
         return []
+
+    def _claims(self, lane: Lane) -> Iterator[TextClause]:
+        lease = self._settings.lease_seconds
+        models = ("", self._model) if self._turn & 2 else (self._model, "")
+        suspects = [queue.claim_suspect(self._worker, lane, lease, model) for model in models]
+        others = [queue.claim(self._worker, lane, self._limit, lease, model) for model in models]
+        yield from (*suspects, *others) if self._turn & 1 else (*others, *suspects)
 
     def _execute_claim(self, statement: TextClause) -> list[Claim]:
         with transaction(self._database) as connection:

@@ -74,7 +74,9 @@ class Runtime:
             confidence=settings.confidence,
         )
         counters = EngineCounters(lambda: engine.stats)
-        self._drain = Drain(self._database, decider, self._id, settings, counters)
+        self._drain = Drain(
+            self._database, decider, self._id, engine.info.model, settings, counters
+        )
         self._pulse = Event()
         self._threads = [
             Thread(target=Sweeper(self._database, app).run, args=(self._pulse,), daemon=True),

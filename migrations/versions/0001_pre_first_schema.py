@@ -288,6 +288,7 @@ def upgrade() -> None:
         sa.Column("state_hash", sa.LargeBinary(), nullable=True),
         sa.Column("question_set_hash", sa.LargeBinary(), nullable=True),
         sa.Column("lane", sa.String(length=16), nullable=False),
+        sa.Column("model", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("priority", sa.SmallInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("status", sa.String(length=16), nullable=False),
         sa.Column("attempt", sa.SmallInteger(), server_default=sa.text("0"), nullable=False),
@@ -359,21 +360,21 @@ def upgrade() -> None:
     op.create_index(
         "ix_items_queued",
         "items",
-        ["lane", "priority", "id"],
+        ["lane", "model", "priority", "id"],
         unique=False,
         postgresql_where=sa.text("status = 'queued' AND NOT suspect"),
     )
     op.create_index(
         "ix_items_queued_by_state",
         "items",
-        ["lane", "tenant_id", "state_hash", "priority", "id"],
+        ["lane", "model", "tenant_id", "state_hash", "priority", "id"],
         unique=False,
         postgresql_where=sa.text("status = 'queued' AND NOT suspect"),
     )
     op.create_index(
         "ix_items_suspect",
         "items",
-        ["lane", "priority", "id"],
+        ["lane", "model", "priority", "id"],
         unique=False,
         postgresql_where=sa.text("status = 'queued' AND suspect"),
     )

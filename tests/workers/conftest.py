@@ -127,7 +127,7 @@ def make_bench(database_url: str, prompter: Prompter) -> Iterator[Callable[..., 
             {"DATABASE_URL": database_url, "REDIS_URL": "redis://unused", **settings}
         )
         counters = EngineCounters(lambda: engine.stats)
-        drain = Drain(database, decider, worker, chosen, counters)
+        drain = Drain(database, decider, worker, "tiny", chosen, counters)
         return Bench(
             database=database,
             tenant=tenant,

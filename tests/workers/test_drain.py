@@ -308,3 +308,15 @@ def test_suspects_and_others_take_turns(bench: Bench) -> None:
         sizes.append(fates(bench)["done"] - before)
     assert sizes[0] == sizes[2] == 1
     assert min(sizes[1], sizes[3]) > 1
+
+
+def test_items_for_another_model_are_left_to_its_workers(bench: Bench) -> None:
+    bench.submit(items(3, 3), URGENT, reader="another")
+    bench.submit(items(3, 3), URGENT, reader="tiny")
+    bench.submit(items(3, 3), URGENT)
+    assert bench.drain.run(60) is False
+    assert bench.rows("SELECT model, status, count(*) FROM items GROUP BY 1, 2 ORDER BY 1") == [
+        ("", "done", 3),
+        ("another", "queued", 3),
+        ("tiny", "done", 3),
+    ]
