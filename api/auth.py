@@ -9,7 +9,7 @@ from api.errors import Unauthorized
 from api.resources import Resources, ResourcesDep
 from api.settings import Auth
 from decisions import keys
-from decisions.database import async_transaction
+from decisions.database import async_statement
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `wb_...`")
 
@@ -26,7 +26,7 @@ async def _tenant(
 
 
 async def _default_tenant(resources: Resources) -> int:
-    async with async_transaction(resources.database) as connection:
+    async with async_statement(resources.database) as connection:
         found = (await connection.execute(keys.find_tenant(keys.DEFAULT_TENANT))).scalar()
         if found is not None:
             return found
@@ -34,14 +34,15 @@ async def _default_tenant(resources: Resources) -> int:
 
 
 async def _tenant_of_key(resources: Resources, secret: str) -> int:
-    async with async_transaction(resources.database) as connection:
+    async with async_statement(resources.database) as connection:
         found = (await connection.execute(keys.find(secret))).first()
         if found is None:
             raise Unauthorized(
                 "This API key is unknown or has been revoked.", param="Authorization"
             )
-        key_id, tenant_id = found
-        await connection.execute(keys.used(key_id))
+        key_id, tenant_id, unnoted = found
+        if unnoted:
+            await connection.execute(keys.used(key_id))
     return int(tenant_id)
 
 

@@ -3,11 +3,14 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from select import select
 
 from psycopg import AsyncConnection as AsyncPsycopgConnection
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 
 def normal_url(url: str) -> URL:
@@ -20,19 +23,31 @@ def normal_url(url: str) -> URL:
 
 def sync_engine(url: str, *, pool_size: int = 4, max_overflow: int = 10) -> Engine:
     """Opens connections lazily, so it may be made before a fork and used after it."""
-    return create_engine(
+    engine = create_engine(
         normal_url(url),
         pool_size=pool_size,
         max_overflow=max_overflow,
-        pool_pre_ping=True,
         hide_parameters=True,  # errors are logged, and parameters hold states
     )
+    event.listen(engine, "checkout", _refuse_dropped)
+    return engine
 
 
 def async_engine(url: str, *, pool_size: int = 8) -> AsyncEngine:
-    return create_async_engine(
-        normal_url(url), pool_size=pool_size, pool_pre_ping=True, hide_parameters=True
-    )
+    engine = create_async_engine(normal_url(url), pool_size=pool_size, hide_parameters=True)
+    event.listen(engine.sync_engine, "checkout", _refuse_dropped)
+    return engine
+
+
+def _refuse_dropped(_: object, record: ConnectionPoolEntry, __: object) -> None:
+    """An idle connection has nothing to say, unless the server has ended it; then the pool makes new ones.
+
+    Costs a system call, where asking the server would cost a round trip.
+    """
+    connection = record.driver_connection
+    assert connection is not None  # noqa: S101 - it is being checked out
+    if connection.closed or select([connection.fileno()], [], [], 0)[0]:
+        raise InvalidatePoolError
 
 
 @contextmanager
@@ -44,6 +59,13 @@ def transaction(engine: Engine) -> Iterator[Connection]:
 @asynccontextmanager
 async def async_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     async with engine.begin() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def async_statement(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """For one statement that is its own transaction: without BEGIN and COMMIT, so without their trips."""
+    async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
         yield connection
 
 

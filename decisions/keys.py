@@ -6,7 +6,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Select, Update, func, select, update
+from sqlalchemy import Select, Update, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.dml import ReturningInsert
 
@@ -60,15 +60,19 @@ def store(tenant_id: int, name: str, key: NewKey) -> ReturningInsert[int]:
     )
 
 
-def find(secret: str) -> Select[int, int]:
-    """(key id, tenant id) of a key that is in force."""
-    return select(api_keys.c.id, api_keys.c.tenant_id).where(
-        api_keys.c.hash == key_hash(secret), api_keys.c.revoked_at.is_(None)
-    )
+def find(secret: str) -> Select[int, int, bool]:
+    """(key id, tenant id, whether its use is to be noted) of a key that is in force."""
+    return select(
+        api_keys.c.id,
+        api_keys.c.tenant_id,
+        (func.coalesce(api_keys.c.last_used_at < func.now() - timedelta(minutes=1), true())).label(
+            "unnoted"
+        ),
+    ).where(api_keys.c.hash == key_hash(secret), api_keys.c.revoked_at.is_(None))
 
 
 def used(key_id: int) -> Update:
-    """At most one write a minute and key."""
+    """At most one write a minute and key: two who note it at once write once."""
     return (
         update(api_keys)
         .where(

@@ -16,7 +16,7 @@ def run(store: Store, statement: Executable) -> list[Row[Any]]:
 def test_a_key_is_found_by_its_secret_alone_and_the_secret_is_not_stored(store: Store) -> None:
     key = keys.new_key()
     ((key_id,),) = run(store, keys.store(store.tenant, "laptop", key))
-    assert run(store, keys.find(key.secret)) == [(key_id, store.tenant)]
+    assert run(store, keys.find(key.secret)) == [(key_id, store.tenant, True)]
     assert run(store, keys.find(key.secret + "x")) == []
     assert run(store, keys.find(key.prefix)) == []
     (stored,) = store.rows("SELECT * FROM api_keys")
