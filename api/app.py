@@ -21,6 +21,8 @@ from api import (
     openai_decisions,
     problems,
     results,
+    schedule_runs,
+    schedules,
     system_one,
     truth,
     webhooks,
@@ -29,8 +31,10 @@ from api.bell import Bell
 from api.endings import Endings
 from api.files import NewFile
 from api.new_batch import NewBatch
+from api.new_schedule import NewSchedule, ScheduleChange
 from api.openai_decisions import DecisionsRequest
 from api.resources import Resources
+from api.scheduler import schedule_forever
 from api.served_models import ServedModels
 from api.settings import Settings
 from api.steps import Steps
@@ -54,6 +58,10 @@ TAGS = [
         "description": "Ask and wait; and stored answers, with their provenance.",
     },
     {"name": "truth", "description": "What the right answer is, as people say later."},
+    {
+        "name": "schedules",
+        "description": "Stored decisions, read again by another model or otherwise, and compared.",
+    },
     {"name": "webhooks", "description": "Who is told what has happened, and what became of it."},
     {"name": "models", "description": "What is served."},
     {"name": "health", "description": "For whoever watches the service."},
@@ -69,6 +77,8 @@ ROUTES = (
     files,
     decisions,
     truth,
+    schedules,
+    schedule_runs,
     webhooks,
     models,
     health,
@@ -76,7 +86,16 @@ ROUTES = (
 )
 
 #: What routes read by hand, for the OpenAPI document.
-BODIES = (NewBatch, NewFile, NewWebhook, Rotation, SystemOneRequest, DecisionsRequest)
+BODIES = (
+    NewBatch,
+    NewFile,
+    NewSchedule,
+    ScheduleChange,
+    NewWebhook,
+    Rotation,
+    SystemOneRequest,
+    DecisionsRequest,
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -121,9 +140,12 @@ async def opened(settings: Settings) -> AsyncIterator[Resources]:
         steps=Steps(database),
         served=ServedModels(database, settings.model_aliases),
     )
+    # Of its own, since a large run takes long: a run needs a connection and for moments a second one.
+    schedules_database = sync_engine(settings.database_url, pool_size=2, max_overflow=0)
     resources.bell.start()
     background = asyncio.gather(
         sweep_forever(database, resources.bell, settings.sweep_seconds),
+        schedule_forever(schedules_database, settings.sweep_seconds),
         resources.endings.listen_forever(),
         resources.steps.look_forever(),
     )
@@ -136,3 +158,4 @@ async def opened(settings: Settings) -> AsyncIterator[Resources]:
         await asyncio.to_thread(resources.bell.close)
         await database.dispose()
         resources.submissions.dispose()
+        schedules_database.dispose()

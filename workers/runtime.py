@@ -1,4 +1,4 @@
-"""All that a reading process owns: database, engine, drain, and the thread that sweeps and says it lives.
+"""All that a reading process owns: database, engine, drain, and threads that keep the rest going.
 
 One per process, built after the fork or spawn, closed on shutdown.
 """
@@ -27,6 +27,7 @@ from workers.decide import Decider
 from workers.drain import Drain, EngineCounters
 from workers.patience import PASSING
 from workers.prompts import Prompter
+from workers.scheduler import Scheduler
 from workers.settings import WorkerSettings
 from workers.sweeper import Sweeper
 
@@ -84,6 +85,8 @@ class Runtime:
         ]
         for thread in self._threads:
             thread.start()
+        # Nobody waits for it at the end: what it has begun then is rolled back, and others do it.
+        Thread(target=Scheduler(self._database).run, args=(self._pulse,), daemon=True).start()
         logger.info("reads with %s", engine.info, extra={"action": "worker_ready"})
 
     def drain(self) -> None:

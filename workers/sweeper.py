@@ -1,11 +1,11 @@
 """Brings back items whose worker went silent, closes batches, and rings for what waits. Once a second.
 
 Runs in every worker and in the API, and alone as `python -m workers.sweeper`. Any number of sweepers
-may run: they skip what another one holds. Needs no model and no torch.
+may run: they skip what another one holds. Needs no model and no torch. Alone it runs schedules too.
 """
 
 import logging
-from threading import Event
+from threading import Event, Thread
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -68,6 +68,7 @@ def main() -> None:
     from decisions.database import sync_engine
     from workers.bells import make_app
     from workers.logs import log_to_stderr
+    from workers.scheduler import Scheduler
     from workers.settings import SweeperSettings
 
     log_to_stderr()
@@ -75,7 +76,9 @@ def main() -> None:
     stopping = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    Sweeper(sync_engine(settings.database_url), make_app(settings.redis_url)).run(stopping)
+    database = sync_engine(settings.database_url)
+    Thread(target=Scheduler(database).run, args=(stopping,), daemon=True).start()
+    Sweeper(database, make_app(settings.redis_url)).run(stopping)
 
 
 if __name__ == "__main__":
