@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from decisions.tables import events, schedule_runs, schedules
 from decisions.types import RunStatus
+from decisions.webhooks import EventType
 
 
 def create(tenant: int, schedule_id: UUID, values: Mapping[str, Any]) -> Insert:
@@ -109,7 +110,7 @@ def change_run(run_id: UUID, values: Mapping[str, Any]) -> Update:
 def tell(run: Any, batch_id: UUID | None, data: Mapping[str, Any]) -> Insert:
     """The event of a run that is final, written in the transaction that makes it so."""
     return insert(events).values(
-        tenant_id=run.tenant_id, batch_id=batch_id, type="schedule.report", data=data
+        tenant_id=run.tenant_id, batch_id=batch_id, type=EventType.SCHEDULE_REPORT, data=data
     )
 
 

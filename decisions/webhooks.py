@@ -49,6 +49,8 @@ class EventType(StrEnum):
     BATCH_CANCELLED = "batch.cancelled"
     #: One decision was stored. Only to those who ask for it.
     DECISION_COMPLETED = "decision.completed"
+    #: A run of a schedule has ended, with its verdict. Only to those who ask for it.
+    SCHEDULE_REPORT = "schedule.report"
     #: Reserved: a policy will send a decision to people. There are no policies yet, so it never happens.
     DECISION_REVIEW = "decision.review"
     #: Asked for by hand, to try an endpoint.
@@ -63,7 +65,7 @@ BATCH_EVENTS = (
     EventType.BATCH_CANCELLED,
 )
 #: What an endpoint may choose.
-EVENTS = (*BATCH_EVENTS, EventType.DECISION_COMPLETED)
+EVENTS = (*BATCH_EVENTS, EventType.DECISION_COMPLETED, EventType.SCHEDULE_REPORT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,5 +1,6 @@
 """Schedules against a real database: what is due, what a run reads, what its report says. Clocks are arguments."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -9,14 +10,16 @@ from uuid import UUID
 
 import pytest
 
-from decisions import schedule_store
+from decisions import schedule_store, webhook_deliveries, webhook_endpoints
 from decisions.answers import answer
 from decisions.cron import check_cron
 from decisions.database import transaction
-from decisions.ids import new_uuid
+from decisions.ids import BATCH, RUN, new_uuid, public
 from decisions.questions import from_canonical
 from decisions.rescoring import tick
 from decisions.types import Lane
+from decisions.webhook_input import new_secret
+from decisions.webhooks import payload
 from tests.decisions.store import Row, Store, result
 
 NOW = datetime(2026, 3, 27, 12, tzinfo=UTC)
@@ -598,6 +601,31 @@ def test_a_report_is_one_event_however_many_schedulers_look(night: Night) -> Non
         "flips": 0,
         "agreement": 1.0,
     }
+
+
+def test_a_webhook_that_asks_for_reports_is_told_the_verdict(night: Night) -> None:
+    with transaction(night.store.engine) as connection:
+        for event in ("schedule.report", "batch.completed"):
+            connection.execute(
+                webhook_endpoints.create(
+                    night.store.tenant, f"https://example.com/{event}", [event], new_secret()
+                )
+            )
+    night.decided("a")
+    night.schedule(thresholds={"agreement": 1})
+    night.tick(LATER)
+    night.read(first)
+    night.tick(LATER)
+    with transaction(night.store.engine) as connection:
+        connection.execute(webhook_deliveries.dispatch())
+        rows = connection.execute(webhook_deliveries.claim(100, 100, 60)).all()
+    told = [webhook_deliveries.delivery_of(row) for row in rows]
+    (report,) = [one for one in told if one.url.endswith("schedule.report")]
+    body = json.loads(payload(report.event))
+    run = night.run()
+    assert (body["type"], body["data"]["verdict"]) == ("schedule.report", "promote")
+    assert body["data"]["id"] == public(RUN, run["id"])
+    assert body["data"]["batch_id"] == public(BATCH, run["batch_id"])
 
 
 def test_a_scheduler_that_dies_in_a_step_leaves_nothing_of_it(
