@@ -2,6 +2,8 @@
 
 States and question sets are stored once per tenant and content hash. An item points at both; a
 decision repeats the hashes, so that it still says what was asked after a state was purged.
+
+Longer than other files on purpose: the whole schema is read in one place, from top to bottom.
 """
 
 from sqlalchemy import (

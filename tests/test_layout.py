@@ -1,6 +1,7 @@
 """Our import names are general words, so this proves that each means ours and nobody else's."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -96,3 +97,9 @@ def test_the_wheel_holds_our_packages_alone(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     roots = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {root for root in roots if not root.endswith(".dist-info")} == set(PACKAGES)
+
+
+def test_every_migration_says_whether_it_runs_before_or_after_the_code() -> None:
+    """`pre` only adds, so that the code of before still runs; `post` removes what nobody uses any more."""
+    for path in (ROOT / "migrations" / "versions").glob("*.py"):
+        assert re.fullmatch(r"\d{4}_(pre|post)_\w+\.py", path.name), path.name
