@@ -5,6 +5,7 @@ Whatever happens to the caller, the item goes on; its answer is under the addres
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ from api.resources import Resources, ResourcesDep
 from api.submissions import body_parser, submit_items
 from decisions import batches
 from decisions.bodies import Body
-from decisions.database import async_transaction
-from decisions.ids import BATCH, public
+from decisions.database import async_statement, async_transaction
+from decisions.ids import BATCH, new_uuid, public
 from decisions.items import NewItem
 from decisions.questions import from_canonical
+from decisions.single import submit_single
 from decisions.strict_json import refuse_nul
+from decisions.submit import Submitted
 from decisions.types import Json, Lane, Submission
 
 #: Seconds after which a waiting call looks for itself; a notification wakes it long before.
@@ -91,18 +94,40 @@ async def ask(
     refuse_nul(body)
     parse = await body_parser(caller.resources, endpoint)
     parsed = parse(body)
-    item = NewItem(line=1, custom_id=caller.request_id, body=parsed)
     submission = _submission(caller, endpoint, body, priority)
-    submitted = await submit_items(caller.resources, submission, [item])
+    if caller.idempotency_key is None:
+        submitted, row = await _ask_new(caller, submission, parsed)
+    else:
+        submitted, row = await _ask_once(caller, submission, parsed)
     headers = {**caller.preference.applied, "Location": _location(submitted.batch_id)}
     if submitted.replayed:
         headers["Idempotency-Replayed"] = "true"
-    row = await _wait(caller, submitted.batch_id)
     if row is None:
         return await _not_yet(caller, submitted.batch_id, headers)
     return Answered(
         batch_id=submitted.batch_id, row=row, reads=_reads(row, parsed), headers=headers
     )
+
+
+async def _ask_new(caller: Caller, submission: Submission, body: Body) -> tuple[Submitted, Any]:
+    """Without a key nothing has to be looked at first: one statement, and whoever waits is there before."""
+    resources, batch_id = caller.resources, new_uuid()
+    with resources.endings.watch(batch_id) as ended:
+        async with async_statement(resources.database) as connection:
+            await connection.execute(submit_single(batch_id, submission, caller.request_id, body))
+        resources.bell.ring(submission.lane)
+        row = await _wait(caller, batch_id, ended)
+    return Submitted(batch_id, replayed=False), row
+
+
+async def _ask_once(caller: Caller, submission: Submission, body: Body) -> tuple[Submitted, Any]:
+    """With a key, which may lead to a batch that was final long since."""
+    item = NewItem(line=1, custom_id=caller.request_id, body=body)
+    submitted = await submit_items(caller.resources, submission, [item])
+    with caller.resources.endings.watch(submitted.batch_id) as ended:
+        ended.set()
+        row = await _wait(caller, submitted.batch_id, ended)
+    return submitted, row
 
 
 def _submission(caller: Caller, endpoint: str, body: dict[str, Json], priority: int) -> Submission:
@@ -134,25 +159,21 @@ def _patience(caller: Caller) -> float:
     return min(caller.preference.wait, settings.max_wait_seconds)
 
 
-async def _wait(caller: Caller, batch_id: UUID) -> Any:
+async def _wait(caller: Caller, batch_id: UUID, ended: asyncio.Event) -> Any:
     """The item's row as soon as it is final; None when patience ends before."""
     until = time.monotonic() + _patience(caller)
-    with caller.resources.endings.watch(batch_id) as ended:
-        while True:
-            if row := await _final(caller.resources, batch_id):
-                return row
-            left = until - time.monotonic()
-            if left <= 0:
-                return None
-            try:
-                await asyncio.wait_for(ended.wait(), min(left, LOOK))
-            except TimeoutError:
-                continue
-            ended.clear()
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), min(until - time.monotonic(), LOOK))
+        ended.clear()
+        if row := await _final(caller.resources, batch_id):
+            return row
+        if time.monotonic() >= until:
+            return None
 
 
 async def _final(resources: Resources, batch_id: UUID) -> Any:
-    async with async_transaction(resources.database) as connection:
+    async with async_statement(resources.database) as connection:
         return (await connection.execute(batches.results(batch_id, 0, 1))).first()
 
 
