@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import batches, chaos, demo, doctor, keys, migrate, truth, up, webhooks
+from cli import batches, chaos, demo, doctor, keys, migrate, schedules, truth, up, webhooks
 
 app = typer.Typer(
     name="weighbridge",
@@ -22,6 +22,7 @@ app.command()(batches.watch)
 app.command()(batches.results)
 app.command()(batches.cancel)
 app.command()(truth.truth)
+app.add_typer(schedules.app, name="schedules")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(keys.app, name="keys")
 app.command()(migrate.migrate)
