@@ -61,9 +61,10 @@ async def of_batch(follower: Follower, batch_id: UUID, position: Position) -> As
     """Ends with the batch."""
 
     async def query(connection: AsyncConnection) -> tuple[Sequence[Any], Any]:
-        steps = (await connection.execute(progress.of_batch(batch_id, position, PAGE))).all()
-        batch = await connection.execute(batches.get(follower.tenant_id, batch_id))
-        return steps, batch.first()
+        # In this order: a batch that is over by now has all its steps then.
+        batch = (await connection.execute(batches.get(follower.tenant_id, batch_id))).first()
+        steps = await connection.execute(progress.of_batch(batch_id, position, PAGE))
+        return steps.all(), batch
 
     with follower.steps.follow(follower.tenant_id, batch_id) as moved:
         while not follower.steps.stopping:
@@ -152,7 +153,7 @@ async def _of_items(
     async def query(
         connection: AsyncConnection,
     ) -> tuple[Sequence[Any], dict[bytes, QuestionSet]]:
-        rows = (await connection.execute(progress.finished(item_ids))).all()
+        rows = (await connection.execute(progress.finished(item_ids, PAGE))).all()
         return rows, await question_sets_of(connection, follower.tenant_id, rows)
 
     rows, question_sets = await follower.steps.read(query)

@@ -50,6 +50,8 @@ class Settings(BaseSettings):
     max_open_items: int = Field(default=5_000_000, ge=1)
     #: The same for one tenant. Defaults to 1 million.
     max_open_items_per_tenant: int = Field(default=1_000_000, ge=1)
+    #: Items of one POST /v1/stream that are in flight; the rest waits. Defaults to 1024.
+    stream_items: int = Field(default=1024, ge=1)
     #: Submissions that are written at a time; more wait their turn. Defaults to 4.
     concurrent_submissions: int = Field(default=4, ge=1)
     #: Database connections for everything but submissions. Defaults to 8.

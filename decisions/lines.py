@@ -21,21 +21,45 @@ class Line:
     content: bytes | None
 
 
-def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
-    """Memory stays within `max_bytes` and one chunk."""
-    number, pending, too_long = 1, bytearray(), False
-    for chunk in chunks:
+class LineSplitter:
+    """Lines from chunks as they come. Memory stays within `max_bytes` and one chunk."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._number = 1
+        self._pending = bytearray()
+        self._too_long = False
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        """The lines that end in this chunk. To be taken before the next one is fed."""
         *ended, rest = chunk.split(b"\n")
         for part in ended:
-            too_long = too_long or len(pending) + len(part) > max_bytes
-            yield from _line(number, pending + part, too_long)
-            number, pending, too_long = number + 1, bytearray(), False
-        too_long = too_long or len(pending) + len(rest) > max_bytes
-        if too_long:
-            pending.clear()
+            self._add(part)
+            yield from self._end_line()
+        self._add(rest)
+
+    def end(self) -> Iterator[Line]:
+        """The last line, if it has no end."""
+        yield from self._end_line()
+
+    def _add(self, part: bytes) -> None:
+        self._too_long = self._too_long or len(self._pending) + len(part) > self._max_bytes
+        if self._too_long:
+            self._pending.clear()
         else:
-            pending += rest
-    yield from _line(number, pending, too_long)
+            self._pending += part
+
+    def _end_line(self) -> Iterator[Line]:
+        number, content, too_long = self._number, self._pending, self._too_long
+        self._number, self._pending, self._too_long = number + 1, bytearray(), False
+        yield from _line(number, content, too_long)
+
+
+def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[Line]:
+    splitter = LineSplitter(max_bytes)
+    for chunk in chunks:
+        yield from splitter.feed(chunk)
+    yield from splitter.end()
 
 
 def _line(number: int, content: bytearray, too_long: bool) -> Iterator[Line]:

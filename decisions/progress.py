@@ -127,11 +127,11 @@ def snapshot() -> TextClause:
     return text("SELECT CAST(pg_current_snapshot() AS text)")
 
 
-def finished(item_ids: Sequence[int]) -> TextClause:
-    """Rows like those of `decisions.batches.results`, of the items that are final, as they became so."""
+def finished(item_ids: Sequence[int], limit: int) -> TextClause:
+    """Those of the items that are final, in the order in which they became so; rows as of `results`."""
     return text(
         f"""
         SELECT {RESULT} FROM items i WHERE i.id = ANY(:ids) AND i.status = ANY(:final)
-        ORDER BY i.finished_at, i.id
+        ORDER BY i.finished_at, i.id LIMIT :limit
         """
-    ).bindparams(ids=list(item_ids), final=[str(status) for status in FINAL])
+    ).bindparams(ids=list(item_ids), limit=limit, final=[str(status) for status in FINAL])

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 
-from decisions import batches, contents
+from decisions import batches, contents, item_keys
 from decisions.database import transaction
 from decisions.errors import IdempotencyConflict, InvalidBatch
 from decisions.ids import new_uuid
@@ -36,12 +36,17 @@ class Submitted:
     replayed: bool
 
 
+class ItemsTaken(Exception):
+    """Some of the items were submitted before, under the same keys. Nothing was stored."""
+
+
 class _AlreadySubmitted(Exception):
     """Another submission with this idempotency key was first."""
 
 
 def submit(engine: Engine, submission: Submission, items: Iterable[NewItem]) -> Submitted:
-    """Raises InvalidBatch when there are no items, IdempotencyConflict when the key was used for others.
+    """Raises InvalidBatch when there are no items, IdempotencyConflict when the key was used for others,
+    ItemsTaken when the keys of some items were used.
 
     Blocks while a submission with the same key is under way, then returns that one's batch.
     """
@@ -62,6 +67,10 @@ def _take_key(connection: Connection, batch_id: UUID, submission: Submission) ->
         taken = connection.execute(batches.take_key(batch_id, submission)).first()
         if taken is None:
             raise _AlreadySubmitted
+    if submission.item_keys:
+        found = connection.execute(item_keys.take(batch_id, submission)).all()
+        if len(found) < len(submission.item_keys):
+            raise ItemsTaken
 
 
 def _first_submission(engine: Engine, submission: Submission) -> Submitted:

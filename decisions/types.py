@@ -4,7 +4,7 @@ Nothing here knows HTTP, SQL, Celery or torch. Every other module of the project
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias
@@ -174,6 +174,8 @@ class Submission:
     idempotency_key: str | None = None
     #: SHA-256 of the request, when it has a key.
     request_hash: bytes = b""
+    #: Keys of single items, and the SHA-256 of what each asks.
+    item_keys: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
