@@ -77,13 +77,22 @@ class Scratch:
         return buffer[:size].view(shape)
 
 
-class PackedPass:
-    """What one forward pass attends to; collects the layers of states when `keep` is given."""
+class AllKept(Exception):
+    """The last layer's keys and values are kept: nothing after them is needed of a state."""
 
-    def __init__(self, spans: Sequence[Span], scratch: Scratch, keep: KVFormat | None) -> None:
+
+class PackedPass:
+    """What one forward pass attends to; collects the layers of states when `keep` is given.
+
+    A pass that keeps ends in AllKept as soon as its last layer is kept.
+    """
+
+    def __init__(
+        self, spans: Sequence[Span], scratch: Scratch, layers: int, keep: KVFormat | None
+    ) -> None:
         self.spans = spans
         self.scratch = scratch
-        self._keep = keep
+        self._layers, self._keep = layers, keep
         #: Per span, its layers in stored form.
         self.kept: list[list[PackedLayer]] = [[] for _ in spans]
         #: Layers seen.
@@ -98,6 +107,8 @@ class PackedPass:
             first = span.start if window is None else max(span.start, span.stop - (window - 1))
             rows = slice(first, span.stop)
             layers.append(self._keep.pack(keys[:, rows], values[:, rows]))
+        if len(self.kept[0]) == self._layers:
+            raise AllKept
 
     def unpack(self, past: StoredPrefix | None, layer: int, dtype: torch.dtype) -> list[Part]:
         """What a span follows, once per layer for all neighbouring spans that follow the same."""
@@ -124,7 +135,8 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """transformers' attention interface. query [1, heads, rows, dim], key and value [1, kv_heads, ..].
 
-    Returns [1, rows, heads, dim]. Raises UnsupportedModel for a feature that it would drop.
+    Returns [1, rows, heads, dim]. Raises UnsupportedModel for a feature that it would drop, AllKept
+    from the last layer of a pass that keeps.
     """
     _refuse(module, others)
     packed_pass.calls += 1

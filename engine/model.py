@@ -4,13 +4,14 @@ Knows tensors and the model's architecture; no labels, no groups, no store.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from engine.attention import ATTENTION, PackedPass, Scratch, Span, packed_attention
+from engine.attention import ATTENTION, AllKept, PackedPass, Scratch, Span, packed_attention
 from engine.errors import UnsupportedModel
 from engine.kv import KVFormat
 from engine.labels import Head
@@ -64,7 +65,8 @@ class CausalModel:
         own = [prefix.own_ids for prefix, _ in prefixes]
         parents = [parent for _, parent in prefixes]
         packed = self._pass(list(zip(own, parents, strict=True)), keep=True)
-        self._forward(own, packed)
+        with suppress(AllKept):
+            self._forward(own, packed)
         return [
             StoredPrefix(prefix, layers, parent)
             for (prefix, parent), layers in zip(prefixes, packed.kept, strict=True)
@@ -86,7 +88,8 @@ class CausalModel:
         for token_ids, past in sequences:
             spans.append(Span(start=start, stop=start + len(token_ids), past=past))
             start += len(token_ids)
-        return PackedPass(spans, self._scratch, self._kv_format if keep else None)
+        keeper = self._kv_format if keep else None
+        return PackedPass(spans, self._scratch, self._config.num_hidden_layers, keeper)
 
     def _forward(self, sequences: Sequence[tuple[int, ...]], packed: PackedPass) -> Tensor:
         """Hidden states [rows, dim] of all rows of the pass, and of its padding."""
