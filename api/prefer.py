@@ -32,7 +32,7 @@ class Preference:
         return {} if self.wait is None else {"Preference-Applied": f"wait={self.wait}"}
 
 
-def _preference(prefer: Annotated[str, Header()] = "") -> Preference:
+async def _preference(prefer: Annotated[str, Header()] = "") -> Preference:
     return Preference.parse(prefer)
 
 

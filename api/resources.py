@@ -29,7 +29,7 @@ class Resources:
     served: ServedModels
 
 
-def _resources(request: Request) -> Resources:
+async def _resources(request: Request) -> Resources:
     resources: Resources = request.app.state.resources
     return resources
 

@@ -53,7 +53,7 @@ class Caller:
     request_id: str
 
 
-def _caller(
+async def _caller(
     tenant: TenantDep,
     resources: ResourcesDep,
     preference: PreferenceDep,
