@@ -17,7 +17,11 @@ QUESTIONS: list[Any] = [
         "instructions": "Which one?",
         "choices": [{"value": "true"}, {"value": True}, {"value": "other", "description": "else"}],
     },
-    {"type": "score", "instructions": "How angry?", "levels": [{"label": "calm"}, {"label": "mad"}]},
+    {
+        "type": "score",
+        "instructions": "How angry?",
+        "levels": [{"label": "calm"}, {"label": "mad"}],
+    },
 ]
 
 
@@ -165,8 +169,6 @@ def test_a_batch_is_cancelled(client: OpenAI) -> None:
     content = "\n".join(line(str(i), body, "/v1/systemone") for i in range(3000))
     file = client.files.create(file=("items.jsonl", content.encode()), purpose="batch")
     endpoint: Any = "/v1/systemone"
-    batch = client.batches.create(
-        input_file_id=file.id, endpoint=endpoint, completion_window="24h"
-    )
+    batch = client.batches.create(input_file_id=file.id, endpoint=endpoint, completion_window="24h")
     assert client.batches.cancel(batch.id).status in ("cancelling", "cancelled")
     assert finished(client, batch.id).status == "cancelled"

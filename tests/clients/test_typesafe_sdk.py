@@ -62,7 +62,9 @@ def test_errors_are_the_sdks_own_classes_with_our_words(
         client.system_one("a", QUESTIONS, model="gpt-99")
     with (
         TypeSafeClient(api_key="wb_wrong", base_url=server.url) as stranger,
-        pytest.raises(typesafe_sdk.TypeSafeAuthenticationError, match="unknown or has been revoked"),
+        pytest.raises(
+            typesafe_sdk.TypeSafeAuthenticationError, match="unknown or has been revoked"
+        ),
     ):
         stranger.system_one("a", QUESTIONS)
 
