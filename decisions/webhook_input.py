@@ -41,11 +41,15 @@ def check_url(url: str, *, allow_private: bool) -> str:
     except ValueError:
         whole = False
     schemes = ("https", "http") if allow_private else ("https",)
-    if not whole or parts.scheme not in schemes or len(url) > MAX_URL or not url.isprintable():
+    if not whole or parts.scheme not in schemes or len(url) > MAX_URL or not _plain(url):
         raise InvalidWebhook(f"must be an address of {' or '.join(schemes)}", param="url")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise InvalidWebhook("must have no user, password or fragment", param="url")
     return url
+
+
+def _plain(url: str) -> bool:
+    return url.isprintable() and " " not in url
 
 
 def check_events(events: Sequence[str]) -> list[str]:

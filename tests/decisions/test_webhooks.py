@@ -210,6 +210,7 @@ def test_a_secret_that_others_would_read_differently_is_refused(secret: str) -> 
         "https://example.com/#part",
         "https://[::1/",
         "https://example.com/\n",
+        "https://exam ple.com/",
         "//example.com/",
         "example.com",
         "https://example.com/" + "x" * 2048,
