@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from cli.client import Address, ApiError, Client
-from cli.progress import TERMINAL, finished
+from cli.following import TERMINAL, finished
 
 _PAUSE_SECONDS = 0.5
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import httpx2
 
+from cli.event_stream import Event, events_of
 from cli.paths import Home, find_home
 
 #: Of an upload and of a submit: a large file is stored before the answer comes.
@@ -115,16 +116,34 @@ class Client:
         return str(stored["id"])
 
     def lines(self, path: str, **params: str | int) -> Iterator[bytes]:
-        """The lines of a streamed answer, split at `\\n` alone, without it."""
+        """The lines of a streamed answer, split at `\\n` alone, without it; no blank ones."""
+        return filter(None, self._lines("GET", path, params=params, timeout=120.0))
+
+    def exchange(self, path: str, content: bytes, **params: str) -> Iterator[bytes]:
+        """Lines of an answer that begins before it is whole, to a body that is sent at once."""
+        return filter(
+            None, self._lines("POST", path, content=content, params=params, timeout=120.0)
+        )
+
+    def events(
+        self, path: str, last: str | None, *, heartbeat: int, **params: str
+    ) -> Iterator[Event]:
+        """Server-sent events after the one with the id `last`, until the stream ends or breaks."""
+        headers = {} if last is None else {"Last-Event-ID": last}
+        asked = {**params, "heartbeat": heartbeat}
+        timeout = 10.0 + heartbeat
+        return events_of(self._lines("GET", path, params=asked, headers=headers, timeout=timeout))
+
+    def _lines(self, method: str, path: str, **kwargs: Any) -> Iterator[bytes]:
         pending = b""
         try:
-            with self._http.stream("GET", path, params=params, timeout=120.0) as response:
+            with self._http.stream(method, path, **kwargs) as response:
                 if response.is_error:
                     response.read()
                     raise _refusal(response)
                 for chunk in response.iter_bytes():
                     *complete, pending = (pending + chunk).split(b"\n")
-                    yield from (line for line in complete if line)
+                    yield from complete
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from error
         if pending:

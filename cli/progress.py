@@ -1,6 +1,5 @@
 """Watching a batch: a bar with rate and time left, until the batch is final."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +17,8 @@ from rich.progress import (
 from rich.text import Text
 
 from cli.client import Client
+from cli.following import follow
 from cli.output import notes
-
-TERMINAL = {"completed", "failed", "expired", "cancelled"}
-
-_POLL_SECONDS = 0.5
 
 
 class RateColumn(ProgressColumn):
@@ -40,7 +36,7 @@ def wait_for_batch(
     quiet: bool = False,
     tick: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """The batch once it is final. `tick` is called between polls, and may raise to end the wait."""
+    """The batch once it is final. `tick` is called now and then, and may raise to end the wait."""
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -55,23 +51,12 @@ def wait_for_batch(
         speed_estimate_period=60,
     ) as progress:
         task = progress.add_task("Waiting for a worker", total=None)
-        while True:
-            batch: dict[str, Any] = client.get(f"/v1/batches/{batch_id}")
-            counts = batch["request_counts"]
-            final = finished(batch)
-            progress.update(
-                task,
-                total=counts["total"],
-                completed=final,
-                description="Deciding" if final else "Waiting for a worker",
-            )
-            if batch["status"] in TERMINAL:
-                return batch
+        for counts in follow(client, batch_id):
+            if counts is not None:
+                described = "Deciding" if counts.final else "Waiting for a worker"
+                progress.update(
+                    task, total=counts.total, completed=counts.final, description=described
+                )
             tick()
-            time.sleep(_POLL_SECONDS)
-
-
-def finished(batch: dict[str, Any]) -> int:
-    """Items that are final, whatever became of them."""
-    fates = ("done", "failed", "dead", "cancelled", "expired")
-    return sum(int(batch["counts"].get(fate, 0)) for fate in fates)
+    batch: dict[str, Any] = client.get(f"/v1/batches/{batch_id}")
+    return batch
