@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from api.resources import ResourcesDep
-from decisions import batches, fleet, queue
+from decisions import batches, fleet, queue, webhook_log
 from decisions.database import async_transaction
 
 router = APIRouter(tags=["health"])
@@ -41,11 +41,11 @@ async def metrics(resources: ResourcesDep) -> Response:
         statuses = (await connection.execute(batches.statuses())).all()
         workers = (await connection.execute(fleet.live())).all()
         totals = (await connection.execute(fleet.totals())).one()
+        backlog = (await connection.execute(webhook_log.backlog())).one()
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
-    registry.register(
-        _Scrape([*_queue(depth), _batches(statuses), _workers(workers), *_totals(totals)])
-    )
+    found = [*_queue(depth), _batches(statuses), _workers(workers), *_totals(totals)]
+    registry.register(_Scrape([*found, *_webhooks(backlog)]))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
@@ -86,6 +86,17 @@ def _workers(workers: Sequence[Any]) -> Metric:
     for row in workers:
         family.add_metric((row.name, row.model, row.device), 1)
     return family
+
+
+def _webhooks(backlog: Any) -> Iterable[Metric]:
+    yield GaugeMetricFamily(
+        "weighbridge_webhooks_due", "Deliveries due or on their way", value=backlog.deliveries
+    )
+    yield GaugeMetricFamily(
+        "weighbridge_webhooks_late_seconds",
+        "How late the oldest of them is",
+        value=backlog.late_seconds,
+    )
 
 
 def _totals(totals: Any) -> Iterable[Metric]:

@@ -66,6 +66,18 @@ def attempts(deliveries: Sequence[int]) -> Select[Any]:
     )
 
 
+def backlog() -> TextClause:
+    """Of all tenants: deliveries that are due or on their way, and how many seconds the oldest is late."""
+    return text(
+        """
+        SELECT count(*) AS deliveries,
+          coalesce(extract(epoch FROM now() - min(due_at)), 0)::float8 AS late_seconds
+        FROM webhook_deliveries
+        WHERE (status = 'waiting' AND due_at <= now()) OR status = 'sending'
+        """
+    )
+
+
 def resend(tenant_id: int, delivery_id: int) -> TextClause:
     """Due at once, with the whole schedule before it again; nothing when it is being sent just now."""
     return text(

@@ -1,5 +1,6 @@
 """Endpoints and the delivery log, over HTTP."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -280,3 +281,25 @@ def test_there_are_only_so_many_endpoints(api: Api) -> None:
     response = api.client.post("/v1/webhooks", json={"url": URL})
     assert response.status_code == 422
     assert "50" in response.json()["detail"]
+
+
+def test_metrics_say_what_is_due_and_how_late(
+    private: Api, receiver: Receiver, sender: Sender, database: Engine
+) -> None:
+    def metric(name: str) -> float:
+        (line,) = re.findall(
+            rf"^weighbridge_webhooks_{name} (\S+)$", private.client.get("/metrics").text, re.M
+        )
+        return float(line)
+
+    create(private, url=receiver.url)
+    assert (metric("due"), metric("late_seconds")) == (0, 0)
+    post(private, "/v1/webhooks/wh_1/test")
+    with transaction(database) as connection:
+        connection.execute(
+            text("UPDATE webhook_deliveries SET due_at = now() - interval '90 seconds'")
+        )
+    assert metric("due") == 1
+    assert 90 <= metric("late_seconds") < 120
+    sender.run()
+    assert metric("due") == 0
