@@ -25,7 +25,8 @@ def refused_line(api: Api, line: bytes) -> dict[str, Any]:
     assert row["status"] == "failed"
     assert row["error"] == shown
     assert shown["line"] == row["line"] == 2
-    return shown
+    error: dict[str, Any] = shown
+    return error
 
 
 BAD_LINES = {

@@ -28,7 +28,7 @@ def bells(redis_url: str) -> Iterator["Bells"]:
 class Bells:
     """The bells that wait in Redis."""
 
-    def __init__(self, client: "redis.Redis[str]") -> None:
+    def __init__(self, client: redis.Redis) -> None:
         self._client = client
 
     def wait(self, lane: Lane) -> dict[str, Any]:

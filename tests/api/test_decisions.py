@@ -1,3 +1,4 @@
+from decisions.types import Lane
 from tests.api.served import Api, StandInWorker
 
 
@@ -5,7 +6,7 @@ def decision_of(api: Api, worker: StandInWorker, state: object, question: str) -
     batch = api.submit(
         [{"custom_id": "ticket-1", "state": state, "instructions": "Be fair."}], lane="nightly"
     )
-    worker.work_until_empty(lane="nightly")
+    worker.work_until_empty(Lane.NIGHTLY)
     (row,) = api.results(batch["id"])
     response = api.client.get(f"/v1/decisions/{row['decisions'][question]}")
     assert response.status_code == 200, response.text

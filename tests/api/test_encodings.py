@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 

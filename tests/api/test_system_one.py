@@ -196,7 +196,7 @@ def test_a_bad_cache_salt_is_refused(api: Api, salt: str) -> None:
 
 
 def test_what_changes_nothing_is_accepted(api: Api, answering: StandInWorker) -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "images": [],
         "audio": None,
         "joint": False,

@@ -49,14 +49,15 @@ def test_decisions_come_back_typed(client: OpenAI) -> None:
 
 
 def test_decisions_about_a_conversation(client: OpenAI) -> None:
+    conversation: list[Any] = [
+        {"role": "developer", "content": "Be strict."},
+        {"role": "user", "content": [{"type": "input_json", "data": {"paid": 2}}]},
+        {"type": "function_call", "call_id": "1", "name": "find", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "paid twice"},
+    ]
     decision = client.decisions.create(
         model="default",
-        input=[
-            {"role": "developer", "content": "Be strict."},
-            {"role": "user", "content": [{"type": "input_json", "data": {"paid": 2}}]},
-            {"type": "function_call", "call_id": "1", "name": "find", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "1", "output": "paid twice"},
-        ],
+        input=conversation,
         questions=QUESTIONS[:1],
         prompt_cache_key="k",
         safety_identifier="s",

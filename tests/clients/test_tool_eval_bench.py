@@ -15,7 +15,7 @@ from cli.client import Address
 def test_all_cases_are_answered(server: Address, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     program = str(Path(sys.executable).with_name("tool-eval-bench"))
-    command = [program, "--base-url", server.url, "--api-key", server.api_key]
+    command = [program, "--base-url", server.url, "--api-key", str(server.api_key)]
     command += ["--model", "default", "--decision-bench-only", "--no-live"]
     command += ["--json-file", str(report), "--output-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
