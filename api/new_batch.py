@@ -23,6 +23,9 @@ from decisions.strict_json import refuse_nul
 from decisions.types import Json, Lane, Submission
 from decisions.webhook_input import MAX_URL, check_secret, check_url, new_secret
 
+#: Items in one request; a file has no such limit.
+MAX_REQUESTS = 100_000
+
 LONGEST_WINDOW = timedelta(days=30)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -98,7 +101,8 @@ class NewBatch(BaseModel):
 
     #: Items, each `{"custom_id", "state", "questions"?, "instructions"?}`. Checked one by one: what is
     #: wrong with one becomes its result, and the others go on.
-    requests: Annotated[list[Any], Field(min_length=1)] | None = None
+    #: More of them than memory is good for are a file.
+    requests: Annotated[list[Any], Field(min_length=1, max_length=MAX_REQUESTS)] | None = None
     #: A file of such items, one a line; or of OpenAI's `{"custom_id", "method", "url", "body"}`.
     input_file_id: str | None = None
     #: For items that bring none of their own.

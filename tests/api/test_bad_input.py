@@ -236,6 +236,7 @@ def refused(api: Api, **fields: Any) -> dict[str, Any]:
 BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown field": ({"request": []}, "request"),
     "no items": ({"requests": []}, "requests"),
+    "more items than memory is good for": ({"requests": [None] * 100_001}, "requests"),
     "items of another type": ({"requests": {"a": 1}}, "requests"),
     "an unknown lane": ({"lane": "express"}, "lane"),
     "a lane of another type": ({"lane": 3}, "lane"),

@@ -29,6 +29,8 @@ def server(
         "HOME": os.environ.get("HOME", "/"),
         "OMP_WAIT_POLICY": "PASSIVE",
         "WEIGHBRIDGE_THREADS": "1",
+        # A choice of 255 options is a long prompt for a busy machine.
+        "WEIGHBRIDGE_WAIT_SECONDS": "300",
         "DATABASE_URL": f"{base}/clients",
         # A database of its own: other tests empty the first one.
         "REDIS_URL": f"{valkey.url.rpartition('/')[0]}/9",

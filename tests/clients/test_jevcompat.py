@@ -20,7 +20,7 @@ def test_every_must_passes_and_every_should_but_those_that_we_name(
 ) -> None:
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "jevcompat.cli", "test", server.url]
-    command += ["--key", str(server.api_key), "--json", str(report)]
+    command += ["--key", str(server.api_key), "--json", str(report), "--timeout", "400"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert report.exists(), done.stdout[-4000:] + done.stderr[-4000:]
     results: list[dict[str, Any]] = json.loads(report.read_text())["results"]
