@@ -10,8 +10,8 @@ from engine_workload import arguments, finish, middle, processor_seconds, random
 
 from engine.threads import set_thread_environment
 
-#: (states, state tokens, questions): 64 and 256 reads.
-WORKLOADS = ((8, 500, 8), (64, 300, 1), (32, 300, 8))
+#: (states, state tokens, questions): 64 reads each.
+WORKLOADS = ((8, 300, 8), (64, 120, 1))
 
 
 def main() -> None:

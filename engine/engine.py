@@ -5,6 +5,8 @@ plan -> prefill each state once -> read the suffixes packed -> labels. Knows no 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import torch
 import transformers
@@ -12,7 +14,7 @@ from transformers import PreTrainedModel
 
 from engine.config import EngineConfig
 from engine.counters import Counters
-from engine.kv import FORMATS
+from engine.kv import FORMATS, KVFormat
 from engine.labels import read_labels
 from engine.loading import choose_device, choose_dtype, device_name, load_model
 from engine.model import CausalModel
@@ -44,28 +46,44 @@ class Engine:
     ) -> None:
         """Take over a loaded model. Raises UnsupportedModel when it cannot be read exactly."""
         self._config = config
-        self._model = CausalModel(
-            model, name, FORMATS[config.kv_format], reproducible=config.reproducible
-        )
+        self._model = CausalModel(model, name, reproducible=config.reproducible)
+        self._kv_format = FORMATS[config.kv_format]
         self._store = PrefixStore(config.prefix_store_bytes)
         self._counters = Counters()
         self.info = self._describe(revision)
+
+    @property
+    def exact_info(self) -> EngineInfo:
+        """What `read_exact` is recorded with."""
+        return replace(self.info, kv_format="native")
 
     @property
     def stats(self) -> EngineStats:
         """Counters up to now."""
         return self._counters.snapshot(self._store)
 
-    @torch.inference_mode()
     def read(self, groups: Sequence[Group]) -> list[GroupScores]:
         """Scores of every suffix, aligned with `groups`. Equal prefixes are prefilled once.
 
         Raises ContextTooLong or InvalidGroup before any work.
         """
+        return self._read(groups, self._store, self._kv_format)
+
+    def read_exact(self, groups: Sequence[Group]) -> list[GroupScores]:
+        """As `read`, but from states as the model made them, which are dropped afterwards.
+
+        For decisions that the stored form could have tipped. Recorded with `exact_info`.
+        """
+        return self._read(groups, PrefixStore(0), FORMATS["native"])
+
+    @torch.inference_mode()
+    def _read(
+        self, groups: Sequence[Group], store: PrefixStore, kept_as: KVFormat
+    ) -> list[GroupScores]:
         check(groups, self.info.context_tokens)
         results = Results(groups)
         for step in plan(groups, self._config.max_tokens_per_pass):
-            with self._holding(step.states, results) as held:
+            with self._holding(step.states, results, store, kept_as) as held:
                 for reads in step.passes:
                     results.put(reads, self._read_pass(reads, held))
         return results.scores()
@@ -83,37 +101,45 @@ class Engine:
 
     @contextmanager
     def _holding(
-        self, states: Sequence[State], results: Results
+        self, states: Sequence[State], results: Results, store: PrefixStore, kept_as: KVFormat
     ) -> Iterator[Mapping[Prefix, StoredPrefix]]:
         """The stored form of each state, prefilled now where it is missing, until the block ends."""
         held: dict[Prefix, StoredPrefix] = {}
+        hold = partial(self._hold, store=store, kept_as=kept_as)
         try:
             prefixes = [state.prefix for state in states]
-            new = [prefix.preamble for prefix in prefixes if prefix not in self._store]
-            for preamble in self._hold(dict.fromkeys(p for p in new if p is not None), held):
+            new = [prefix.preamble for prefix in prefixes if prefix not in store]
+            for preamble in hold(dict.fromkeys(p for p in new if p is not None), held):
                 self._counters.preamble(len(preamble.token_ids))
-            missing = self._hold(prefixes, held)
+            missing = hold(prefixes, held)
             for state in states:
                 self._counters.look_up(state, hit=state.prefix not in missing)
                 results.look_up(state, hit=state.prefix not in missing)
             yield held
         finally:
             for prefix in held.values():
-                self._store.release(prefix)
+                store.release(prefix)
 
-    def _hold(self, prefixes: Iterable[Prefix], held: dict[Prefix, StoredPrefix]) -> set[Prefix]:
+    def _hold(
+        self,
+        prefixes: Iterable[Prefix],
+        held: dict[Prefix, StoredPrefix],
+        *,
+        store: PrefixStore,
+        kept_as: KVFormat,
+    ) -> set[Prefix]:
         """Add each prefix to `held`, whose preambles are there. Returns those it had to prefill."""
         missing = []
         for prefix in prefixes:
-            found = self._store.hold(prefix)
+            found = store.hold(prefix)
             if found is None:
                 missing.append(prefix)
             else:
                 held[prefix] = found
         if missing:
             parents = [held[p.preamble] if p.preamble else None for p in missing]
-            for stored in self._model.prefill(list(zip(missing, parents, strict=True))):
-                self._store.add(stored)
+            for stored in self._model.prefill(list(zip(missing, parents, strict=True)), kept_as):
+                store.add(stored)
                 held[stored.prefix] = stored
         return set(missing)
 

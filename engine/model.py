@@ -27,14 +27,13 @@ PROBE_TOLERANCE = 0.02
 class CausalModel:
     """Owns the weights and the scratch of one loaded model. Not thread-safe."""
 
-    def __init__(self, model: Any, name: str, kv_format: KVFormat, *, reproducible: bool) -> None:
+    def __init__(self, model: Any, name: str, *, reproducible: bool) -> None:
         """Take over a PreTrainedModel. Raises UnsupportedModel when it cannot be read exactly."""
         ALL_ATTENTION_FUNCTIONS.register(ATTENTION, packed_attention)
         model.eval().set_attn_implementation(ATTENTION)
         self._model = model
         self.name = name
         self._config = model.config.get_text_config()
-        self._kv_format = kv_format
         self._scratch = Scratch()
         self._refuse_unknown_layers()
         self._decoder: Any = self._model.get_decoder()
@@ -60,11 +59,13 @@ class CausalModel:
         """The longest prompt."""
         return int(self._config.max_position_embeddings)
 
-    def prefill(self, prefixes: Sequence[tuple[Prefix, StoredPrefix | None]]) -> list[StoredPrefix]:
-        """Each prefix's own tokens after its stored preamble, all in one pass."""
+    def prefill(
+        self, prefixes: Sequence[tuple[Prefix, StoredPrefix | None]], keep: KVFormat
+    ) -> list[StoredPrefix]:
+        """Each prefix's own tokens after its stored preamble, all in one pass, kept in that form."""
         own = [prefix.own_ids for prefix, _ in prefixes]
         parents = [parent for _, parent in prefixes]
-        packed = self._pass(list(zip(own, parents, strict=True)), keep=True)
+        packed = self._pass(list(zip(own, parents, strict=True)), keep)
         with suppress(AllKept):
             self._forward(own, packed)
         return [
@@ -76,20 +77,21 @@ class CausalModel:
         """The last token's hidden state of each read, [reads, dim], all in one pass."""
         suffixes = [read.suffix.token_ids for read in reads]
         pasts = [held[read.prefix] for read in reads]
-        packed = self._pass(list(zip(suffixes, pasts, strict=True)), keep=False)
+        packed = self._pass(list(zip(suffixes, pasts, strict=True)), None)
         hidden = self._forward(suffixes, packed)
         last = [span.stop - 1 for span in packed.spans]
         return hidden[torch.tensor(last, device=self.device)]
 
     def _pass(
-        self, sequences: Sequence[tuple[tuple[int, ...], StoredPrefix | None]], *, keep: bool
+        self,
+        sequences: Sequence[tuple[tuple[int, ...], StoredPrefix | None]],
+        keep: KVFormat | None,
     ) -> PackedPass:
         spans, start = [], 0
         for token_ids, past in sequences:
             spans.append(Span(start=start, stop=start + len(token_ids), past=past))
             start += len(token_ids)
-        keeper = self._kv_format if keep else None
-        return PackedPass(spans, self._scratch, self._config.num_hidden_layers, keeper)
+        return PackedPass(spans, self._scratch, self._config.num_hidden_layers, keep)
 
     def _forward(self, sequences: Sequence[tuple[int, ...]], packed: PackedPass) -> Tensor:
         """Hidden states [rows, dim] of all rows of the pass, and of its padding."""
@@ -132,12 +134,12 @@ class CausalModel:
     def _probe(self) -> None:
         """A few tokens through the model's own head and ours: refuse what we would get wrong."""
         tokens = tuple(range(min(4, self.head.weight.shape[0])))
-        packed = self._pass([(tokens, None)], keep=False)
+        packed = self._pass([(tokens, None)], None)
         theirs = self._model(**self._rows([tokens], packed), use_cache=False, packed_pass=packed)
         if packed.calls != self._config.num_hidden_layers:
             reason = "its attention does not go through transformers' attention interface"
             raise UnsupportedModel(model=self.name, reason=reason)
-        hidden = self._forward([tokens], self._pass([(tokens, None)], keep=False))
+        hidden = self._forward([tokens], self._pass([(tokens, None)], None))
         last = len(tokens) - 1
         expected = theirs.logits[0, last].float()
         actual = self.head.logits(hidden[last : last + 1].float())[0]
