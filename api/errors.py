@@ -82,4 +82,5 @@ class StillWaiting(ApiError):
 
     def __init__(self, location: str) -> None:
         super().__init__(f"The answer is not there yet. It will be at {location}")
-        self.headers = {"Location": location}
+        # OpenAI's SDK asks again on a 504 unless it is told that this makes a second decision.
+        self.headers = {"Location": location, "x-should-retry": "false"}

@@ -285,6 +285,7 @@ def test_who_said_nothing_gets_a_504_and_the_answer_is_not_lost(
         response = ask(api)
         body = problem(response, 504)
         assert response.headers["location"] in body["error"]["message"]
+        assert response.headers["x-should-retry"] == "false"
         worker.work_until_empty(Lane.INTERACTIVE)
         batch = client.get(response.headers["location"]).json()
     assert batch["status"] == "completed"
