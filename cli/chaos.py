@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 
 from cli.chaos_clients import Books, SubmittingClient
 from cli.chaos_faults import Faults
+from cli.chaos_receiver import Receiver, listening
 from cli.embedded import EmbeddedPostgres, EmbeddedValkey
 from cli.output import JsonOption, notes, out, print_json, reporting
 from cli.paths import Home
@@ -31,6 +32,9 @@ from decisions.ids import BATCH, uuid_of
 _CLIENTS = 4
 _DRAIN_SECONDS = 600.0
 
+#: A delivery that failed twice waits for five minutes, by the specification's schedule.
+_WEBHOOK_SECONDS = 400.0
+
 
 def chaos(
     items: Annotated[int, typer.Option(help="Items to submit in all.", min=1)] = 1000,
@@ -42,7 +46,7 @@ def chaos(
 
     Runs a private stack in a temporary folder, with a tiny model of random weights: it is about the
     queue, not about answers. Every 202 that a client got must be an item that is final, with one
-    decision per question. Exits with 1 when anything is lost or doubled.
+    decision per question, and every batch that ended must have told its webhook. Exits with 1 when anything is lost or doubled.
     """
     chosen = seed or random.SystemRandom().randrange(1, 1 << 31)
     with reporting(as_json), ending_on_signals(), _private_home() as home:
@@ -58,7 +62,8 @@ def chaos(
 def _run(
     home: Home, items: int, seconds: float, seed: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    with Supervisor() as supervisor:
+    receiver = Receiver(seed)
+    with Supervisor() as supervisor, listening(receiver) as webhook:
         stack, second = _start(supervisor, home, say)
         faults = _faults(supervisor, stack, second, seed)
         stopping = Event()
@@ -67,6 +72,7 @@ def _run(
                 stack.address,
                 items=items // _CLIENTS + (n < items % _CLIENTS),
                 seconds=seconds * 0.8,
+                webhook=webhook,
                 seed=seed + n,
                 stopping=stopping,
             )
@@ -78,7 +84,10 @@ def _run(
         _cause_faults(faults, seconds, seed)
         say("Healing everything, and waiting for the end")
         drained = _drain(faults, clients, stack)
-        return _judge(stack, [c.books for c in clients], faults, drained) | {"seed": seed}
+        books = [c.books for c in clients]
+        _wait_for_webhooks(faults, receiver, books)
+        report = _judge(stack, books, faults, receiver)
+        return report | {"seconds_to_drain": round(drained, 1), "seed": seed}
 
 
 def _start(supervisor: Supervisor, home: Home, say: Callable[[str], None]) -> tuple[Stack, Process]:
@@ -86,6 +95,7 @@ def _start(supervisor: Supervisor, home: Home, say: Callable[[str], None]) -> tu
     model = _tiny_model(home)
     env = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "REDIS_URL")}
     env |= {"WEIGHBRIDGE_MODEL": str(model), "WEIGHBRIDGE_CLAIM_SECONDS": "0.3"}
+    env |= {"WEIGHBRIDGE_WEBHOOK_ALLOW_PRIVATE": "true"}  # the receiver is on this machine
     stack = start_stack(supervisor, home, env, port=0, say=say)
     say("Starting a second worker, which reads in a child")
     first = stack.worker.command
@@ -133,6 +143,7 @@ def _faults(supervisor: Supervisor, stack: Stack, second: Process, seed: int) ->
         valkey=valkey,
         api=stack.api,
         workers=(stack.worker, second),
+        webhooks=stack.webhooks,
         seed=seed,
     )
 
@@ -162,12 +173,21 @@ def _drain(faults: Faults, clients: list[SubmittingClient], stack: Stack) -> flo
     return time.monotonic() - started
 
 
+def _wait_for_webhooks(faults: Faults, receiver: Receiver, books: list[Books]) -> None:
+    """Until every accepted batch was told, or longer than the delays that a fault can cause."""
+    accepted = {batch_id for b in books for batch_id in b.accepted}
+    until = time.monotonic() + _WEBHOOK_SECONDS
+    while not accepted <= receiver.told.keys() and time.monotonic() < until:
+        faults.heal(all_of_it=True)
+        time.sleep(0.2)
+
+
 def _open(database: Engine) -> int:
     with transaction(database) as connection:
         return connection.execute(invariants.open_batches()).scalar_one()
 
 
-def _judge(stack: Stack, books: list[Books], faults: Faults, drained: float) -> dict[str, Any]:
+def _judge(stack: Stack, books: list[Books], faults: Faults, receiver: Receiver) -> dict[str, Any]:
     database = sync_engine(stack.database_url)
     with transaction(database) as connection:
         broken = {
@@ -185,6 +205,9 @@ def _judge(stack: Stack, books: list[Books], faults: Faults, drained: float) -> 
     broken["answers to clients that contradict earlier ones"] = sum(
         len(b.contradictions) for b in books
     )
+    ids = [receiver.told.get(batch_id, set()) for b in books for batch_id in b.accepted]
+    broken["batches whose webhook never came"] = sum(not told for told in ids)
+    broken["batches whose webhook came under two ids"] = sum(len(told) > 1 for told in ids)
     return {
         "faults": dict(faults.counts),
         "kills": faults.kills,
@@ -195,7 +218,7 @@ def _judge(stack: Stack, books: list[Books], faults: Faults, drained: float) -> 
         "doubled": doubled,
         "re_read": reread,
         "broken": {name: n for name, n in broken.items() if n},
-        "seconds_to_drain": round(drained, 1),
+        "webhook_calls": receiver.calls,
         "ok": not lost and not any(broken.values()),
     }
 

@@ -38,13 +38,21 @@ class SubmittingClient(Thread):
     """Submits `items` in batches, spread over `seconds`; sends a batch until it is accepted."""
 
     def __init__(
-        self, address: Address, *, items: int, seconds: float, seed: int, stopping: Event
+        self,
+        address: Address,
+        *,
+        items: int,
+        seconds: float,
+        webhook: str,
+        seed: int,
+        stopping: Event,
     ) -> None:
         super().__init__(name=f"client-{seed}", daemon=True)
         self.books = Books()
         self._address = address
         self._items = items
         self._seconds = seconds
+        self._webhook = webhook
         self._draw = random.Random(seed)  # noqa: S311 - not a secret
         self._stopping = stopping
 
@@ -64,7 +72,11 @@ class SubmittingClient(Thread):
             {"custom_id": f"{key}-{n}", "state": f"ticket {self._draw.randrange(500)}"}
             for n in range(size)
         ]
-        body = {"requests": requests, "questions": QUESTIONS}
+        body = {
+            "requests": requests,
+            "questions": QUESTIONS,
+            "webhook": {"url": self._webhook},
+        }
         while not self._stopping.is_set():
             try:
                 batch = client.post("/v1/batches", body, {"Idempotency-Key": key})

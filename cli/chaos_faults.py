@@ -37,6 +37,7 @@ class Faults:
         valkey: EmbeddedValkey,
         api: Process,
         workers: Sequence[Process],
+        webhooks: Process,
         seed: int,
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -44,6 +45,7 @@ class Faults:
         self._valkey = valkey
         self._api = api
         self._workers = workers
+        self._webhooks = webhooks
         self._draw = random.Random(seed)  # noqa: S311 - not a secret
         self._stopped: dict[Process, float] = {}
         self._kinds: Mapping[str, Callable[[], bool]] = {
@@ -51,6 +53,7 @@ class Faults:
             "kill worker's child": self._kill_child,
             "stop worker": self._stop_worker,
             "kill api": lambda: _kill(self._api.pid),
+            "kill webhook sender": lambda: _kill(self._webhooks.pid),
             "kill valkey": lambda: _kill(_pid(self._valkey)),
             "kill postgres": lambda: _kill(_pid(self._postgres)),
             "empty redis": self._empty_redis,
@@ -76,7 +79,13 @@ class Faults:
                 del self._stopped[worker]
                 worker.send(signal.SIGCONT)
         # Servers first: the others want them.
-        members: list[Member] = [self._postgres, self._valkey, self._api, *self._workers]
+        members: list[Member] = [
+            self._postgres,
+            self._valkey,
+            self._api,
+            *self._workers,
+            self._webhooks,
+        ]
         for member in members:
             if not member.alive:
                 with contextlib.suppress(ProcessError):
