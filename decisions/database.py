@@ -62,9 +62,16 @@ async def async_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnectio
         yield connection
 
 
+@contextmanager
+def statement(engine: Engine) -> Iterator[Connection]:
+    """For one statement that is its own transaction: without BEGIN and COMMIT, so without their trips."""
+    with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        yield connection
+
+
 @asynccontextmanager
 async def async_statement(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """For one statement that is its own transaction: without BEGIN and COMMIT, so without their trips."""
+    """Like `statement`."""
     async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
         yield connection
 
