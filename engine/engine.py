@@ -25,7 +25,7 @@ from engine.results import Results
 from engine.types import EngineInfo, EngineStats, Group, GroupScores, LabelScores
 
 #: Raise it with every change that may change a bit of a score.
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 
 
 def load_engine(config: EngineConfig) -> "Engine":
@@ -80,7 +80,11 @@ class Engine:
     def _read(
         self, groups: Sequence[Group], store: PrefixStore, kept_as: KVFormat
     ) -> list[GroupScores]:
-        check(groups, self.info.context_tokens)
+        check(
+            groups,
+            context_tokens=self.info.context_tokens,
+            vocabulary=self._model.vocabulary,
+        )
         results = Results(groups)
         for step in plan(groups, self._config.max_tokens_per_pass):
             with self._holding(step.states, results, store, kept_as) as held:

@@ -37,10 +37,13 @@ def has_bfloat16(capabilities: Mapping[str, Any]) -> bool:
 
 
 def device_name(device: torch.device) -> str:
-    """The kind of device and its model, as decisions record it."""
+    """The kind of device, its model and its instruction set, as decisions record it."""
     if device.type == "cuda":
         return f"cuda {torch.cuda.get_device_name(device)}"
-    return f"cpu {torch.cpu.get_capabilities().get('cpu_name', platform.machine())}"
+    found = torch.cpu.get_capabilities()
+    matrices = next((name for name in ("amx_bf16", "avx512_bf16") if found.get(name)), "no bf16")
+    level = torch.backends.cpu.get_cpu_capability()
+    return f"cpu {found.get('cpu_name', platform.machine())}, {level}, {matrices}"
 
 
 def load_model(folder: ModelFolder, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:

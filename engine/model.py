@@ -59,6 +59,11 @@ class CausalModel:
         """The longest prompt."""
         return int(self._config.max_position_embeddings)
 
+    @property
+    def vocabulary(self) -> int:
+        """Tokens that the model knows."""
+        return len(self.head.weight)
+
     def prefill(
         self, prefixes: Sequence[tuple[Prefix, StoredPrefix | None]], keep: KVFormat
     ) -> list[StoredPrefix]:

@@ -82,23 +82,31 @@ class Step:
     passes: tuple[tuple[Read, ...], ...]
 
 
-def check(groups: Sequence[Group], context_tokens: int) -> None:
+def check(groups: Sequence[Group], *, context_tokens: int, vocabulary: int) -> None:
     """Refuse what cannot be read, before any work.
 
-    Raises InvalidGroup for an empty prefix, suffix or label list or a preamble that is not a part of
-    its prefix, ContextTooLong for a long prompt.
+    Raises InvalidGroup for an empty prefix, suffix or label list, a preamble that is not a part of its
+    prefix and a token that the model has not, ContextTooLong for a long prompt.
     """
     for number, group in enumerate(groups):
         if not group.prefix_ids:
             raise InvalidGroup(f"Group {number} has an empty prefix.")
         if not 0 <= group.shared_tokens < len(group.prefix_ids):
             raise InvalidGroup(f"Group {number} shares {group.shared_tokens} tokens, not a part.")
+        if not _known(group.prefix_ids, vocabulary):
+            raise InvalidGroup(f"Group {number} has a prefix of tokens that the model has not.")
         for suffix in group.suffixes:
             if not suffix.token_ids or not suffix.label_ids:
                 raise InvalidGroup(f"Group {number} has a suffix without tokens or labels.")
+            if not (_known(suffix.token_ids, vocabulary) and _known(suffix.label_ids, vocabulary)):
+                raise InvalidGroup(f"Group {number} asks with tokens that the model has not.")
             tokens = len(group.prefix_ids) + len(suffix.token_ids)
             if tokens > context_tokens:
                 raise ContextTooLong(group=number, tokens=tokens, limit=context_tokens)
+
+
+def _known(token_ids: tuple[int, ...], vocabulary: int) -> bool:
+    return min(token_ids) >= 0 and max(token_ids) < vocabulary
 
 
 def plan(groups: Sequence[Group], budget: int) -> tuple[Step, ...]:

@@ -110,9 +110,14 @@ def test_a_prompt_beyond_the_context_is_refused_before_any_work(tiny: Any) -> No
         Group(prefix_ids=(), suffixes=(suffix(1),)),
         Group(prefix_ids=(1,), suffixes=(suffix(),)),
         Group(prefix_ids=(1,), suffixes=(Suffix(token_ids=(1,), label_ids=()),)),
+        Group(prefix_ids=(515,), suffixes=(suffix(1),)),
+        Group(prefix_ids=(1,), suffixes=(suffix(-1),)),
+        Group(prefix_ids=(1,), suffixes=(Suffix(token_ids=(1,), label_ids=(2, 515)),)),
     ],
 )
-def test_an_empty_prefix_suffix_or_label_list_is_refused(tiny: Any, group: Group) -> None:
+def test_an_empty_part_or_a_token_that_the_model_has_not_is_refused(
+    tiny: Any, group: Group
+) -> None:
     with pytest.raises(InvalidGroup):
         tiny.engine(tiny.build("llama")).read([group])
 
