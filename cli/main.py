@@ -2,7 +2,7 @@
 
 import typer
 
-from cli import batches, chaos, demo, doctor, keys, migrate, schedules, truth, up, webhooks
+from cli import batches, chaos, demo, doctor, keys, migrate, schedules, stream, truth, up, webhooks
 
 app = typer.Typer(
     name="weighbridge",
@@ -21,6 +21,7 @@ app.command()(batches.status)
 app.command()(batches.watch)
 app.command()(batches.results)
 app.command()(batches.cancel)
+app.command()(stream.stream)
 app.command()(truth.truth)
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(webhooks.app, name="webhooks")
