@@ -135,8 +135,9 @@ async def opened(settings: Settings) -> AsyncIterator[Resources]:
     resources = Resources(
         settings=settings,
         database=database,
-        submissions=sync_engine(settings.database_url, pool_size=at_once + 1, max_overflow=0),
+        submissions=sync_engine(settings.database_url, pool_size=2 * at_once + 1, max_overflow=0),
         submission_limit=CapacityLimiter(at_once),
+        urgent_limit=CapacityLimiter(at_once),
         bell=Bell(settings.redis_url),
         endings=Endings(settings.database_url),
         steps=Steps(database),

@@ -23,6 +23,8 @@ class Resources:
     #: so there is always one connection more than submissions, and the last second one comes free.
     submissions: Engine
     submission_limit: CapacityLimiter
+    #: For the interactive lane, which must not wait for large files to be written.
+    urgent_limit: CapacityLimiter
     bell: Bell
     endings: Endings
     steps: Steps

@@ -10,7 +10,7 @@ from api.resources import Resources
 from decisions.bodies import BodyParser, openai_body, system_one_body
 from decisions.items import NewItem
 from decisions.submit import Submitted, submit
-from decisions.types import Json, Submission
+from decisions.types import Json, Lane, Submission
 
 PARSERS: Mapping[str, Callable[..., BodyParser]] = {
     "/v1/systemone": system_one_body,
@@ -31,8 +31,10 @@ async def submit_items(
 ) -> Submitted:
     await admit(resources, submission.tenant_id)
     submission = replace(submission, reader=resources.served.reader(submission.model))
+    urgent = submission.lane is Lane.INTERACTIVE
+    limiter = resources.urgent_limit if urgent else resources.submission_limit
     submitted = await to_thread.run_sync(
-        submit, resources.submissions, submission, items, limiter=resources.submission_limit
+        submit, resources.submissions, submission, items, limiter=limiter
     )
     resources.bell.ring(submission.lane)
     return submitted

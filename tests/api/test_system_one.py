@@ -326,3 +326,26 @@ def test_many_calls_at_once_all_get_their_own_answer(api: Api, answering: StandI
     for state, reply in zip(states, replies, strict=True):
         decision = api.client.get(f"/v1/decisions/{reply['decisions']['team']}").json()
         assert decision["state"] == state
+
+
+def test_a_call_with_a_key_does_not_wait_for_what_is_being_written(
+    settings: Settings, database: Engine, answering: StandInWorker
+) -> None:
+    """One submission may be written at a time, and it hangs on a key that another one holds."""
+    one = settings.model_copy(update={"concurrent_submissions": 1})
+    body = {"requests": [{"custom_id": "1", "state": "a"}], "questions": QUESTIONS}
+    with (
+        served(one) as url,
+        client_of(url, make_key(database, "acme")) as client,
+        ThreadPoolExecutor(1) as pool,
+        database.connect() as blocker,
+    ):
+        client.post("/v1/batches", json=body, headers={"Idempotency-Key": "held"})
+        blocker.execute(text("DELETE FROM idempotency_keys"))
+        held = {"Idempotency-Key": "held"}
+        hanging = pool.submit(client.post, "/v1/batches", json=body, headers=held)
+        answered = ask(Api(url=url, client=client), {"Idempotency-Key": "free"})
+        assert answered.status_code == 200
+        assert not hanging.done()
+        blocker.rollback()
+        assert hanging.result().headers["idempotency-replayed"] == "true"
