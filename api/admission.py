@@ -3,7 +3,7 @@
 from api.errors import ApiError
 from api.resources import Resources
 from decisions import batches
-from decisions.database import async_transaction
+from decisions.database import async_statement
 
 #: Seconds. A full queue does not empty faster.
 RETRY_AFTER = "30"
@@ -18,7 +18,7 @@ class QueueFull(ApiError):
 async def admit(resources: Resources, tenant_id: int) -> None:
     """Raises QueueFull when the server's open items, or the tenant's, have reached their limit."""
     settings = resources.settings
-    async with async_transaction(resources.database) as connection:
+    async with async_statement(resources.database) as connection:
         open_items = (await connection.execute(batches.open_items(tenant_id))).one()
     if open_items.everybody >= settings.max_open_items:
         raise QueueFull(

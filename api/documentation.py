@@ -62,6 +62,7 @@ _DESCRIPTIONS = {
     422: "A field or parameter is wrong; `param` and `errors` name it",
     409: "The item was cancelled, or its state was purged, before it was read",
     500: "The item could not be read",
+    429: "The queue is full; Retry-After says when to ask again",
     503: "The database cannot be reached; try again",
     504: "The answer is not there yet; Location says where it will be",
 }
@@ -74,7 +75,7 @@ def problem(schema: str, media_type: str, *statuses: int) -> dict[int | str, dic
 
 
 #: For a router's `responses`.
-PROBLEMS = problem("ProblemBody", MEDIA_TYPE, 400, 401, 404, 413, 415, 422, 503)
+PROBLEMS = problem("ProblemBody", MEDIA_TYPE, 400, 401, 404, 413, 415, 422, 429, 503)
 
 
 def takes(model: type[BaseModel], *, file: bool = False) -> dict[str, Any]:

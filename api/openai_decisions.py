@@ -53,7 +53,7 @@ class OpenAIRoute(APIRoute):
         return handle_in_style
 
 
-ERRORS = problem("ProblemBody", MEDIA_TYPE, 400, 401, 404, 409, 413, 422, 500, 503, 504)
+ERRORS = problem("ProblemBody", MEDIA_TYPE, 400, 401, 404, 409, 413, 422, 429, 500, 503, 504)
 
 router = APIRouter(tags=["decisions"], route_class=OpenAIRoute, responses=ERRORS)
 

@@ -26,11 +26,16 @@ async def body_parser(
     return PARSERS[endpoint](shared or {}, resources.settings.rules, names)
 
 
+async def admitted(resources: Resources, submission: Submission) -> Submission:
+    """With the model that has to read it. Raises QueueFull."""
+    await admit(resources, submission.tenant_id)
+    return replace(submission, reader=resources.served.reader(submission.model))
+
+
 async def submit_items(
     resources: Resources, submission: Submission, items: Iterable[NewItem]
 ) -> Submitted:
-    await admit(resources, submission.tenant_id)
-    submission = replace(submission, reader=resources.served.reader(submission.model))
+    submission = await admitted(resources, submission)
     urgent = submission.lane is Lane.INTERACTIVE
     limiter = resources.urgent_limit if urgent else resources.submission_limit
     submitted = await to_thread.run_sync(

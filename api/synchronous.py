@@ -23,7 +23,7 @@ from api.errors import NotAnswered, StillWaiting
 from api.prefer import Preference, PreferenceDep
 from api.replies import Read, error_of, reads_of, status_of
 from api.resources import Resources, ResourcesDep
-from api.submissions import body_parser, submit_items
+from api.submissions import admitted, body_parser, submit_items
 from decisions import batches
 from decisions.bodies import Body
 from decisions.database import async_statement, async_transaction
@@ -112,6 +112,7 @@ async def ask(
 async def _ask_new(caller: Caller, submission: Submission, body: Body) -> tuple[Submitted, Any]:
     """Without a key nothing has to be looked at first: one statement, and whoever waits is there before."""
     resources, batch_id = caller.resources, new_uuid()
+    submission = await admitted(resources, submission)
     with resources.endings.watch(batch_id) as ended:
         async with async_statement(resources.database) as connection:
             await connection.execute(submit_single(batch_id, submission, caller.request_id, body))

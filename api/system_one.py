@@ -15,7 +15,7 @@ from api.system_one_errors import SystemOneRoute
 from decisions.answers import Confidence
 
 ERRORS = problem(
-    "SystemOneErrorBody", "application/json", 400, 401, 404, 409, 413, 422, 500, 503, 504
+    "SystemOneErrorBody", "application/json", 400, 401, 404, 409, 413, 422, 429, 500, 503, 504
 )
 
 router = APIRouter(tags=["decisions"], route_class=SystemOneRoute, responses=ERRORS)

@@ -349,3 +349,25 @@ def test_a_call_with_a_key_does_not_wait_for_what_is_being_written(
         assert not hanging.done()
         blocker.rollback()
         assert hanging.result().headers["idempotency-replayed"] == "true"
+
+
+def test_a_full_queue_takes_no_call_and_says_when_to_ask_again(
+    settings: Settings, database: Engine
+) -> None:
+    full = settings.model_copy(update={"max_open_items": 1})
+    with served(full) as url, client_of(url, make_key(database, "acme")) as client:
+        api = Api(url=url, client=client)
+        api.submit([{"custom_id": "1", "state": "a"}])
+        response = ask(api)
+    assert response.status_code == 429
+    assert int(response.headers["retry-after"]) > 0
+    assert "full" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("asked", "reader"), [("stand-in", "stand-in"), ("jev-latest", "")])
+def test_a_call_that_names_a_model_is_read_by_that_model(
+    fresh: Api, database: Engine, asked: str, reader: str
+) -> None:
+    assert ask(fresh, {"Prefer": "respond-async"}, model=asked).status_code == 202
+    with transaction(database) as connection:
+        assert connection.scalar(text("SELECT model FROM items")) == reader
