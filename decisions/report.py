@@ -13,9 +13,6 @@ from decisions.drift import psi
 from decisions.schedules import Change, Thresholds, plan_of
 from decisions.types import Verdict
 
-#: Reasons that an event tells; the report has them all.
-TOLD_REASONS = 20
-
 #: Different answers of one question that a report lists; the flips themselves are all there.
 SHOWN_CHANGES = 100
 

@@ -11,22 +11,29 @@ A process that dies in one leaves nothing of it, and the next tick does it.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from msgspec import ValidationError
 from sqlalchemy import Connection, Engine, func
-from sqlalchemy.exc import DataError, IntegrityError, InternalError, ProgrammingError
+from sqlalchemy.exc import (
+    DataError,
+    IntegrityError,
+    InternalError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
 
-from decisions import batches, contents, report, schedule_store, sources
+from decisions import batches, contents, report, run_endings, schedule_store, sources
 from decisions.cron import next_due, passed
 from decisions.database import transaction
 from decisions.errors import DecisionError, InvalidSchedule
-from decisions.ids import BATCH, RUN, SCHEDULE, new_uuid, public
+from decisions.ids import RUN, SCHEDULE, new_uuid, public
 from decisions.questions import from_canonical
 from decisions.schedules import Change, Changed, Plan, plan_of
-from decisions.types import Lane, RunStatus, Submission, Verdict
+from decisions.types import Lane, RunStatus, Submission
 
 logger = logging.getLogger(__name__)
 
@@ -41,29 +48,43 @@ _REFUSALS = (DataError, IntegrityError, InternalError, ProgrammingError)
 
 
 def tick(engine: Engine, now: datetime) -> None:
-    """Raises SQLAlchemyError when the database is away."""
+    """Raises SQLAlchemyError when the database is away, after what it could do."""
     with transaction(engine) as connection:
-        mark_due(connection, now)
+        _mark_due(connection, now)
     with transaction(engine) as connection:
         runs = list(connection.execute(schedule_store.open_runs()))
+    held_up: SQLAlchemyError | None = None
     for run_id, status in runs:
-        step = _start if status == RunStatus.DUE else _compare
         try:
-            step(engine, run_id)
-        except (DecisionError, *_REFUSALS) as wrong:
-            _fail(engine, run_id, RunStatus(status), wrong)
+            _step(engine, run_id, RunStatus(status))
+        except SQLAlchemyError as error:
+            held_up = error
+    if held_up is not None:
+        raise held_up
 
 
-def mark_due(connection: Connection, now: datetime) -> None:
+def _mark_due(connection: Connection, now: datetime) -> None:
     for schedule in connection.execute(schedule_store.take_due(now)).all():
-        times = passed(schedule.cron, schedule.timezone, schedule.next_due_at, now)
-        connection.execute(
-            schedule_store.add_run(
-                new_uuid(), schedule, times[-1], missed=len(times) - 1, by_hand=False
-            )
+        try:
+            times = passed(schedule.cron, schedule.timezone, schedule.next_due_at, now)
+            following = next_due(schedule.cron, schedule.timezone, times[-1])
+        except (InvalidSchedule, StopIteration) as wrong:
+            # Another machine may know its time zone; the other schedules go on.
+            logger.warning("a schedule cannot be run here: %s", wrong)
+            continue
+        run = schedule_store.add_run(
+            new_uuid(), schedule, times[-1], missed=len(times) - 1, by_hand=False
         )
-        following = next_due(schedule.cron, schedule.timezone, times[-1])
+        connection.execute(run)
         connection.execute(schedule_store.change(schedule.id, {"next_due_at": following}))
+
+
+def _step(engine: Engine, run_id: UUID, status: RunStatus) -> None:
+    step = _start if status is RunStatus.DUE else _compare
+    try:
+        step(engine, run_id)
+    except (DecisionError, ValidationError, *_REFUSALS) as wrong:
+        _fail(engine, run_id, status, wrong)
 
 
 def _start(engine: Engine, run_id: UUID) -> None:
@@ -75,7 +96,7 @@ def _start(engine: Engine, run_id: UUID) -> None:
         _check_readers(connection, plan.change)
         counts = _choose(engine, connection, run, plan)
         if not connection.execute(sources.count_asked()).scalar_one():
-            _end(connection, run, RunStatus.EMPTY, {**counts, **_empty(counts)})
+            run_endings.empty(connection, run, counts)
             return
         batch_id = _make_batch(connection, run, plan)
         started = {"status": RunStatus.RUNNING, "batch_id": batch_id, "started_at": func.now()}
@@ -150,54 +171,17 @@ def _make_batch(connection: Connection, run: Any, plan: Plan) -> UUID:
     return batch_id
 
 
-def _empty(counts: Mapping[str, int]) -> dict[str, Any]:
-    reason = "no stored decision matches the source"
-    if counts["matched"]:
-        reason = "no decision that matches the source could be read again"
-    return {"verdict": Verdict.HOLD, "report": {"verdict": Verdict.HOLD, "reasons": [reason]}}
-
-
 def _compare(engine: Engine, run_id: UUID) -> None:
     with transaction(engine) as connection:
         run = connection.execute(schedule_store.take_run(run_id, RunStatus.RUNNING)).first()
         if run is not None:
-            found = report.make(connection, run)
-            ended = {"verdict": found["verdict"], "report": found}
-            _end(connection, run, RunStatus.COMPARED, ended)
+            run_endings.compared(connection, run, report.make(connection, run))
 
 
 def _fail(engine: Engine, run_id: UUID, status: RunStatus, wrong: Exception) -> None:
     """It ends with its reason, rather than be tried for ever."""
-    if isinstance(wrong, DecisionError):
-        error = {"code": "not_possible", "message": wrong.message, "param": wrong.param}
-    else:
-        first_line = str(getattr(wrong, "orig", wrong)).partition("\n")[0]
-        error = {"code": "refused_by_the_database", "message": first_line, "param": None}
     with transaction(engine) as connection:
         run = connection.execute(schedule_store.take_run(run_id, status)).first()
         if run is not None:
-            reasons = [f"the run failed: {error['message']}"]
-            ended = {"verdict": Verdict.HOLD, "error": error}
-            ended["report"] = {"verdict": Verdict.HOLD, "reasons": reasons}
-            _end(connection, run, RunStatus.FAILED, ended)
-    logger.warning("a scheduled run failed: %s", error["message"], extra={"action": "run_failed"})
-
-
-def _end(connection: Connection, run: Any, status: RunStatus, values: Mapping[str, Any]) -> None:
-    """Make it final, and tell whoever asked to be told."""
-    ended = {"status": status, "finished_at": func.now(), **values}
-    connection.execute(schedule_store.change_run(run.id, ended))
-    found = values["report"]
-    batch = None if run.batch_id is None else public(BATCH, run.batch_id)
-    data = {
-        "id": public(RUN, run.id),
-        "schedule_id": public(SCHEDULE, run.schedule_id),
-        "batch_id": batch,
-        "name": run.name,
-        "due_at": run.due_at.isoformat(),
-        "status": status,
-        "verdict": found["verdict"],
-        "reasons": found["reasons"][: report.TOLD_REASONS],
-        **{name: found[name] for name in ("compared", "flips", "agreement") if name in found},
-    }
-    connection.execute(schedule_store.tell(run, run.batch_id, data))
+            run_endings.failed(connection, run, wrong)
+            logger.warning("a scheduled run failed: %s", wrong, extra={"action": "run_failed"})

@@ -8,8 +8,8 @@ Rules that a schedule follows:
     range     `last` counts back from the due time, not from when the run really began
     run       one item per decision, under the decision's id, in the nightly lane; what its question set
               asked besides is not asked again
-    change    the model and the KV format are those of the workers that serve the nightly lane: a run that
-              no such worker can read fails by name, and one that another worker has read is held
+    change    the model and the KV format are those of workers that serve the nightly lane: a run that none
+              of those that live can read fails by name, and one that was read otherwise is held
 """
 
 import re

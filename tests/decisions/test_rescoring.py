@@ -9,15 +9,17 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
-from decisions import schedule_store, webhook_deliveries, webhook_endpoints
+from decisions import queue, schedule_store, webhook_deliveries, webhook_endpoints
 from decisions.answers import answer
 from decisions.cron import check_cron
 from decisions.database import transaction
 from decisions.ids import BATCH, RUN, new_uuid, public
 from decisions.questions import from_canonical
 from decisions.rescoring import tick
-from decisions.types import Lane
+from decisions.types import Lane, RunStatus
 from decisions.webhook_input import new_secret
 from decisions.webhooks import payload
 from tests.decisions.store import Row, Store, result
@@ -566,16 +568,27 @@ def test_a_schedule_without_thresholds_promotes_nothing(night: Night) -> None:
     assert night.run()["report"]["reasons"] == ["the schedule names no threshold"]
 
 
-def test_what_another_model_has_read_is_held(night: Night) -> None:
+def test_what_was_read_in_another_kv_format_is_held(night: Night) -> None:
     night.decided("a")
     night.store.run("UPDATE workers SET stopped_at = now()")
-    night.schedule(change={"model": "candidate"}, thresholds={"agreement": 0.5})
+    night.schedule(change={"kv_format": "nvfp4"}, thresholds={"agreement": 0.5})
     night.tick(LATER)
     night.read(first)
     night.tick(LATER)
     assert night.run()["report"]["reasons"] == [
-        "2 decisions were read with model none, not candidate"
+        "2 decisions were read with kv_format fp32, not nvfp4"
     ]
+
+
+def test_a_run_for_a_model_is_left_to_workers_that_serve_it(night: Night) -> None:
+    night.decided("a")
+    night.store.run("UPDATE workers SET stopped_at = now()")
+    night.schedule(change={"model": "candidate"})
+    night.tick(LATER)
+    assert night.worker.claim(lane=Lane.NIGHTLY) == []
+    with transaction(night.store.engine) as connection:
+        statement = queue.claim(night.worker.id, Lane.NIGHTLY, 100, 60, "candidate")
+        assert len(connection.execute(statement).all()) == 2
 
 
 def test_a_report_is_one_event_however_many_schedulers_look(night: Night) -> None:
@@ -644,3 +657,56 @@ def test_a_scheduler_that_dies_in_a_step_leaves_nothing_of_it(
     assert (night.run()["status"], night.store.count("batches")) == ("due", 1)
     night.tick(LATER)
     assert (night.run()["status"], night.store.count("batches")) == ("running", 2)
+
+
+def test_a_schedule_that_cannot_be_read_here_holds_up_no_other(night: Night) -> None:
+    broken = night.schedule()
+    night.store.run("UPDATE schedules SET timezone = 'Moon/Base' WHERE id = :id", id=broken)
+    night.schedule()
+    night.tick(LATER)
+    assert len(night.runs()) == 1
+
+
+def test_a_plan_of_another_version_fails_its_run_and_no_other(night: Night) -> None:
+    night.decided("a")
+    strange = night.schedule()
+    night.store.run("UPDATE schedules SET source = '{\"last\": 24}' WHERE id = :id", id=strange)
+    night.schedule()
+    night.tick(LATER)
+    assert sorted(run["status"] for run in night.runs()) == ["failed", "running"]
+
+
+def test_a_run_that_the_database_refuses_ends_with_its_reason(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night.decided("a")
+    night.schedule()
+    with monkeypatch.context() as patch:
+        patch.setattr("decisions.sources.make_items", lambda *_: text("SELECT 1 / 0"))
+        night.tick(LATER)
+    run = night.run()
+    assert (run["status"], run["error"]["message"]) == ("failed", "division by zero")
+    assert night.store.count("batches") == 1
+
+
+def test_a_run_that_is_held_up_holds_up_no_other(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night.decided("a")
+    first_one, second = night.schedule(), night.schedule()
+    take, away = schedule_store.take_run, list[UUID]()
+
+    def flaky(run_id: UUID, status: RunStatus) -> Any:
+        if not away:
+            away.append(run_id)
+            raise OperationalError("SELECT", {}, Exception("the database is away"))
+        return take(run_id, status)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("decisions.schedule_store.take_run", flaky)
+        with pytest.raises(OperationalError):
+            night.tick(LATER)
+    assert sorted(run["status"] for run in night.runs()) == ["due", "running"]
+    night.tick(LATER)
+    assert {run["status"] for run in night.runs()} == {"running"}
+    assert {run["schedule_id"] for run in night.runs()} == {first_one, second}
