@@ -18,7 +18,7 @@ class Preference:
 
     @classmethod
     def parse(cls, header: str) -> "Preference":
-        names = {part.strip().lower() for part in re.split("[,;]", header)}
+        names = [part.strip().lower() for part in re.split("[,;]", header)]
         waits = [
             found[1] for name in names if (found := re.fullmatch(r"wait\s*=\s*(\d{1,6})", name))
         ]

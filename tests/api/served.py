@@ -169,9 +169,14 @@ class StandInWorker:
             thread.join(20)
 
     def claim(self, lane: Lane = Lane.BULK, limit: int = 100) -> list[Claim]:
-        statement = queue.claim(self.id, lane, limit, lease_seconds=60)
-        with transaction(self._database) as connection:
-            return [Claim(**row) for row in connection.execute(statement).mappings()]
+        """Items for any model, or else those for this one."""
+        for model in ("", MODEL["model"]):
+            statement = queue.claim(self.id, lane, limit, 60, model)
+            with transaction(self._database) as connection:
+                claims = [Claim(**row) for row in connection.execute(statement).mappings()]
+            if claims:
+                return claims
+        return []
 
     def complete(self, claims: Sequence[Claim]) -> None:
         sets = self._question_sets(claims)

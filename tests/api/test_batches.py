@@ -33,14 +33,14 @@ def test_what_a_client_says_of_its_batch_is_stored_and_shown(api: Api) -> None:
         ITEMS,
         lane="nightly",
         priority=-3,
-        model="some/model",
+        model="default",
         metadata={"run": "7"},
         completion_window="90m",
         webhook={"url": "https://example.com/hook", "secret": "whsec_" + "c2Vj" * 8},
     )
     assert (batch["lane"], batch["model"], batch["metadata"]) == (
         "nightly",
-        "some/model",
+        "default",
         {"run": "7"},
     )
     assert batch["expires_at"] == batch["created_at"] + 90 * 60
@@ -198,7 +198,7 @@ def test_openais_batch_lines_are_read_as_well(api: Api, worker: StandInWorker) -
         "custom_id": "1",
         "method": "POST",
         "url": "/v1/systemone",
-        "body": {"model": "any", "state": "text", "questions": QUESTIONS},
+        "body": {"model": "default", "state": "text", "questions": QUESTIONS},
     }
     batch = api.submit_file(json.dumps(line).encode())
     worker.work_until_empty()
