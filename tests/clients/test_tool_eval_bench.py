@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+
 import pytest
 
 from cli.client import Address
