@@ -109,6 +109,26 @@ def report(name: str, reads: Sequence[Read], turned: Sequence[Read]) -> Iterator
             yield {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
 
 
+def run(
+    model: Path,
+    adapter: Path | None,
+    data: Path,
+    share: float = 1.0,
+    only: tuple[str, ...] = (),
+    turn: bool = True,
+) -> None:
+    """Prints the report of every set; `turn` also reads choices with their options reversed."""
+    torch.set_num_threads(1)
+    packer = Packer(AutoTokenizer.from_pretrained(model))
+    student = Student(model, merged=adapter)
+    for name, cases in sets(data, share):
+        if not only or name in only:
+            reads = list(read(student, packer, cases))
+            around = [c for c in map(backwards, cases) if c.questions]
+            for row in report(name, reads, list(read(student, packer, around)) if turn else []):
+                print(json.dumps(row), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
@@ -120,21 +140,14 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--no-turn", action="store_true")
     a = parser.parse_args()
-    torch.set_num_threads(1)
-    packer = Packer(AutoTokenizer.from_pretrained(a.model))
-    student = Student(a.model, merged=a.adapter)
-    for name, cases in sets(a.packages, a.share):
-        if not a.only or name in a.only.split(","):
-            reads = list(read(student, packer, cases))
-            turned = (
-                []
-                if a.no_turn
-                else list(
-                    read(student, packer, [backwards(c) for c in cases if backwards(c).questions])
-                )
-            )
-            for row in report(name, reads, turned):
-                print(json.dumps(row), flush=True)
+    run(
+        a.model,
+        a.adapter,
+        a.packages,
+        a.share,
+        tuple(a.only.split(",")) if a.only else (),
+        not a.no_turn,
+    )
 
 
 if __name__ == "__main__":

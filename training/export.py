@@ -16,7 +16,7 @@ from training.student import MATRICES
 
 def export(checkpoint: Path, folder: Path, base: str) -> str:
     """Writes the folder and returns the SHA-256 of its weights."""
-    tensors = load_file(checkpoint)
+    tensors = {n: t for n, t in load_file(checkpoint).items() if ".lora_" in n}
     rank = next(t.shape[0] for name, t in tensors.items() if name.endswith("lora_A.weight"))
     layers = sorted({int(name.split(".")[2]) for name in tensors})
     folder.mkdir(parents=True, exist_ok=True)

@@ -59,9 +59,9 @@ class Messages:
             self._absent,
         ]
         if message.tone is not None:
-            asks += [self._tone, self._tone, self._angry]
+            asks += [self._tone] * 4 + [self._angry]
         if message.urgency is not None:
-            asks += [self._urgent, self._urgent, self._how_urgent]
+            asks += [self._urgent, self._urgent, self._how_urgent, self._how_urgent]
         asks += [self._fact] * (1 + len(message.facts))
         if message.fields:
             asks += [self._field, self._field]

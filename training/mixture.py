@@ -16,8 +16,8 @@ from training.prompts import Case
 
 #: Shares at the start and at the end.
 SHARES = {
-    "copying": (0.30, 0.03), "wordnet": (0.25, 0.20), "messages": (0.30, 0.52),
-    "records": (0.07, 0.11), "commands": (0.05, 0.07), "mails": (0.03, 0.07),
+    "copying": (0.30, 0.08), "wordnet": (0.25, 0.18), "messages": (0.30, 0.52),
+    "records": (0.07, 0.12), "commands": (0.05, 0.06), "mails": (0.03, 0.04),
 }  # fmt: skip
 #: The part of the run over which the shares move.
 RAMP = 0.35

@@ -204,6 +204,9 @@ class Student(nn.Module):
             tensors[f"{name}.lora_B.weight"] = (
                 (part.b.detach() * self.scale).to(torch.bfloat16).contiguous()
             )
+        for i, probe in enumerate(self.probes):
+            tensors[f"probe.{i}.weight"] = probe.weight.detach()
+            tensors[f"probe.{i}.bias"] = probe.bias.detach()
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(tensors, path, metadata=metadata)
 
@@ -212,6 +215,10 @@ class Student(nn.Module):
         for name, part in self.adapters():
             part.a.data.copy_(tensors[f"{name}.lora_A.weight"])
             part.b.data.copy_(tensors[f"{name}.lora_B.weight"].float() / self.scale)
+        for i, probe in enumerate(self.probes):
+            if f"probe.{i}.weight" in tensors:
+                probe.weight.data.copy_(tensors[f"probe.{i}.weight"])
+                probe.bias.data.copy_(tensors[f"probe.{i}.bias"])
 
 
 def _merge(weights: dict[str, Tensor], folder: Path) -> None:

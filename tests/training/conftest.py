@@ -18,7 +18,9 @@ torch.set_num_threads(1)
 def base_model() -> ModelFolder:
     chosen = os.environ.get("WEIGHBRIDGE_CACHE")
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return find_model("default", cache_dir=Path(chosen) if chosen else Path(home) / "weighbridge")
+    return find_model(
+        "smollm2-135m-instruct", cache_dir=Path(chosen) if chosen else Path(home) / "weighbridge"
+    )
 
 
 @pytest.fixture(scope="session")
