@@ -8,7 +8,7 @@ Gathering the packed form is a small copy per pass, layer and state, and decodin
 import torch
 from torch import Tensor
 
-from engine.kv import KVFormat, LooseLayer, Parts
+from engine.kv import KVFormat, LayerRows, LooseLayer, Parts, layer_rows
 from engine.pages import PAGE_TOKENS, PagePool, pages_of
 
 
@@ -19,7 +19,7 @@ class PagedLayer:
 
     def __init__(self, arena: "Arena", layer: LooseLayer, pages: list[int]) -> None:
         self._arena, self._kv_format, self._tokens = arena, layer.kv_format, layer.tokens
-        self._index = torch.tensor(pages, device=layer.keys[0].device)
+        self._index = torch.tensor(pages, dtype=torch.int32, device=layer.keys[0].device)
         #: Its pages, in order of their tokens.
         self.pages = pages
         # What belongs to the whole state stays beside the pages.
@@ -36,6 +36,10 @@ class PagedLayer:
         keys = self._kv_format.keys.decode((*parts[:paged], *self._keys), dtype)
         return keys, self._kv_format.values.decode((*parts[paged:], *self._values), dtype)
 
+    def rows(self) -> LayerRows:
+        fixed = (self._keys, self._values)
+        return layer_rows(self._kv_format, self._arena.buffers, fixed, self._index)
+
 
 class Arena:
     """Owns the buffers; sized once, from the first layer that is stored."""
@@ -47,7 +51,8 @@ class Arena:
         #: Bytes of one page.
         self.page_bytes = token_bytes * PAGE_TOKENS
         self.pool = PagePool(capacity_bytes // self.page_bytes)
-        self._buffers: Parts = tuple(
+        #: One per paged part, keys first.
+        self.buffers: Parts = tuple(
             part.new_empty((part.shape[0], self.pool.count, PAGE_TOKENS, *part.shape[2:]))
             for part in example.paged
         )
@@ -59,14 +64,14 @@ class Arena:
     def store(self, layer: LooseLayer) -> PagedLayer:
         """Move a layer into free pages, of which there must be enough."""
         pages = self.pool.take(pages_of(layer.tokens))
-        for buffer, part in zip(self._buffers, layer.paged, strict=True):
+        for buffer, part in zip(self.buffers, layer.paged, strict=True):
             for page, rows in zip(pages, torch.split(part, PAGE_TOKENS, dim=1), strict=True):
                 buffer[:, page, : rows.shape[1]] = rows
         return PagedLayer(self, layer, pages)
 
     def gather(self, index: Tensor, tokens: int) -> Parts:
         """The parts of the pages in `index`, [kv_heads, tokens, ..] each."""
-        gathered = (buffer.index_select(1, index) for buffer in self._buffers)
+        gathered = (buffer.index_select(1, index) for buffer in self.buffers)
         return tuple(part.flatten(1, 2)[:, :tokens] for part in gathered)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 DTYPES = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
+ATTENTIONS = ("torch", "triton")
 KV_FORMATS = ("native", "bf16", "int8", "fp8_e4m3", "k8v4", "nvfp4")
 
 
@@ -24,6 +25,8 @@ class EngineConfig:
     device: str = "auto"
     #: How a state's keys and values are stored; "native" is the model's dtype. Defaults to "native".
     kv_format: str = "native"
+    #: "torch" runs anywhere; "triton" is our kernels, for bfloat16 on CUDA. Defaults to "torch".
+    attention: str = "torch"
     #: Tokens of one forward pass; a longer state or question still goes alone. Defaults to 2048.
     max_tokens_per_pass: int = 2048
     #: Bytes of stored states; 0 keeps none beyond a call. Defaults to 512 MiB.
@@ -37,6 +40,7 @@ class EngineConfig:
     def __post_init__(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("device", self.device, DEVICES)
+        _one_of("attention", self.attention, ATTENTIONS)
         _one_of("kv_format", self.kv_format, KV_FORMATS)
         _at_least("max_tokens_per_pass", self.max_tokens_per_pass, 1)
         _at_least("prefix_store_bytes", self.prefix_store_bytes, 0)

@@ -12,6 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from engine.attention import Backend
 from engine.config import EngineConfig
 from engine.counters import Counters
 from engine.kv import FORMATS, KVFormat
@@ -22,6 +23,7 @@ from engine.models import find_model
 from engine.plan import Prefix, Read, State, check, plan
 from engine.prefixes import PrefixStore, StoredPrefix
 from engine.results import Results
+from engine.torch_attention import TorchAttention
 from engine.types import EngineInfo, EngineStats, Group, GroupScores, LabelScores
 
 #: Raise it with every change that may change a bit of a score.
@@ -38,6 +40,15 @@ def load_engine(config: EngineConfig) -> "Engine":
     return Engine(model, config, name=folder.name, revision=folder.revision)
 
 
+def backend(name: str) -> Backend:
+    """The attention called `name`; Triton is imported only for its own."""
+    if name == "triton":
+        from engine.triton_attention import TritonAttention
+
+        return TritonAttention()
+    return TorchAttention()
+
+
 class Engine:
     """One model, its prefix store and its counters. One thread uses it at a time."""
 
@@ -46,7 +57,9 @@ class Engine:
     ) -> None:
         """Take over a loaded model. Raises UnsupportedModel when it cannot be read exactly."""
         self._config = config
-        self._model = CausalModel(model, name, reproducible=config.reproducible)
+        self._model = CausalModel(
+            model, name, backend(config.attention), reproducible=config.reproducible
+        )
         self._kv_format = FORMATS[config.kv_format]
         self._store = PrefixStore(config.prefix_store_bytes)
         self._counters = Counters()
@@ -154,7 +167,7 @@ class Engine:
             revision=revision,
             dtype=dtype,
             kv_format=self._config.kv_format,
-            attention="torch",
+            attention=self._config.attention,
             engine_version=ENGINE_VERSION,
             device=device_name(self._model.device),
             threads=torch.get_num_threads(),

@@ -9,12 +9,14 @@ its suffixes always attend to the unpacked form. Knows no store and no model.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from engine.pages import PAGE_TOKENS, pages_of
 from kernels.formats import (
+    PagedRows,
     decode_e4m3,
     decode_int8,
     decode_nvfp4,
@@ -34,6 +36,8 @@ class Codec(Protocol):
 
     #: How many of the parts are paged; the rest belong to the whole state.
     paged: int
+    #: What the kernels call the form of the paged parts.
+    kernel: str
 
     def encode(self, rows: Tensor) -> Parts:
         """A copy of the rows in stored form."""
@@ -45,7 +49,7 @@ class Codec(Protocol):
 class Native:
     """As the model made them: nothing is lost."""
 
-    paged = 1
+    paged, kernel = 1, "bf16"
 
     def encode(self, rows: Tensor) -> Parts:
         return (rows.clone(memory_format=torch.contiguous_format),)
@@ -57,7 +61,7 @@ class Native:
 class BFloat16:
     """Rounded to bfloat16: the same as native in a bfloat16 model."""
 
-    paged = 1
+    paged, kernel = 1, "bf16"
 
     def encode(self, rows: Tensor) -> Parts:
         return (rows.bfloat16().clone(memory_format=torch.contiguous_format),)
@@ -69,7 +73,7 @@ class BFloat16:
 class Int8:
     """8 bits per value and a scale per token and head."""
 
-    paged = 2
+    paged, kernel = 2, "int8"
 
     def encode(self, rows: Tensor) -> Parts:
         return encode_int8(rows)
@@ -82,7 +86,7 @@ class Int8:
 class E4M3:
     """8-bit floats and a scale per token and head."""
 
-    paged = 2
+    paged, kernel = 2, "e4m3"
 
     def encode(self, rows: Tensor) -> Parts:
         return encode_e4m3(rows)
@@ -95,7 +99,7 @@ class E4M3:
 class NVFP4:
     """4 bits per value, a scale per 16 and one per head."""
 
-    paged = 2
+    paged, kernel = 2, "nvfp4"
 
     def encode(self, rows: Tensor) -> Parts:
         return encode_nvfp4(rows)
@@ -110,7 +114,7 @@ class WithSinks:
 
     def __init__(self, inner: Codec) -> None:
         self._inner = inner
-        self.paged = inner.paged
+        self.paged, self.kernel = inner.paged, inner.kernel
 
     def encode(self, rows: Tensor) -> Parts:
         return (*self._inner.encode(rows), rows[:, :SINK_TOKENS].clone())
@@ -147,6 +151,42 @@ class PackedLayer(Protocol):
     def unpack(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Keys and values as suffixes attend to them. Callers never write to them."""
 
+    def rows(self) -> "LayerRows":
+        """Keys and values in stored form, for kernels that unpack as they read."""
+
+
+class LayerRows(NamedTuple):
+    """One layer as kernels read it."""
+
+    #: Keys in pages.
+    keys: PagedRows
+    #: Values in pages.
+    values: PagedRows
+    #: Which pages, int32, in order of their tokens.
+    pages: Tensor
+    #: The first tokens' keys and values in full, which the pages' form replaces nowhere else.
+    sinks: tuple[Tensor, Tensor] | None
+
+
+def layer_rows(
+    kv_format: KVFormat, paged: Parts, fixed: tuple[Parts, Parts], pages: Tensor
+) -> LayerRows:
+    """From the paged parts in pages, keys first, and the fixed ones of keys and of values."""
+    keys, values = kv_format.keys, kv_format.values
+    sinks = (fixed[0][-1], fixed[1][-1]) if isinstance(keys, WithSinks) else None
+    return LayerRows(
+        keys=_side(keys, paged[: keys.paged], fixed[0]),
+        values=_side(values, paged[keys.paged :], fixed[1]),
+        pages=pages,
+        sinks=sinks,
+    )
+
+
+def _side(codec: Codec, paged: Parts, fixed: Parts) -> PagedRows:
+    scales = paged[1] if codec.paged == 2 else None
+    head_scale = fixed[0] if codec.kernel == "nvfp4" else None
+    return PagedRows(codec.kernel, paged[0], scales, head_scale)
+
 
 class LooseLayer:
     """A packed layer in tensors of its own."""
@@ -171,6 +211,23 @@ class LooseLayer:
     def unpack(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         keys = self.kv_format.keys.decode(self.keys, dtype)
         return keys, self.kv_format.values.decode(self.values, dtype)
+
+    def rows(self) -> LayerRows:
+        count = pages_of(self.tokens)
+        paged = tuple(_in_pages(part, count) for part in self.paged)
+        fixed = (
+            self.keys[self.kv_format.keys.paged :],
+            self.values[self.kv_format.values.paged :],
+        )
+        pages = torch.arange(count, dtype=torch.int32, device=self.keys[0].device)
+        return layer_rows(self.kv_format, paged, fixed, pages)
+
+
+def _in_pages(part: Tensor, count: int) -> Tensor:
+    """[heads, tokens, ..] -> [heads, count, PAGE_TOKENS, ..]."""
+    pages = part.new_zeros((part.shape[0], count * PAGE_TOKENS, part.shape[2]))
+    pages[:, : part.shape[1]] = part
+    return pages.view(part.shape[0], count, PAGE_TOKENS, part.shape[2])
 
 
 #: Every format by name.

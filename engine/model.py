@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from engine.attention import ATTENTION, AllKept, PackedPass, Scratch, Span, packed_attention
+from engine.attention import (
+    ATTENTION,
+    AllKept,
+    Backend,
+    PackedPass,
+    Span,
+    packed_attention,
+)
 from engine.errors import UnsupportedModel
 from engine.kv import KVFormat
 from engine.labels import Head
@@ -27,14 +34,14 @@ PROBE_TOLERANCE = 0.02
 class CausalModel:
     """Owns the weights and the scratch of one loaded model. Not thread-safe."""
 
-    def __init__(self, model: Any, name: str, *, reproducible: bool) -> None:
+    def __init__(self, model: Any, name: str, backend: Backend, *, reproducible: bool) -> None:
         """Take over a PreTrainedModel. Raises UnsupportedModel when it cannot be read exactly."""
         ALL_ATTENTION_FUNCTIONS.register(ATTENTION, packed_attention)
         model.eval().set_attn_implementation(ATTENTION)
         self._model = model
         self.name = name
         self._config = model.config.get_text_config()
-        self._scratch = Scratch()
+        self.backend = backend
         self._refuse_unknown_layers()
         self._decoder: Any = self._model.get_decoder()
         self.head = self._find_head()
@@ -96,7 +103,7 @@ class CausalModel:
         for token_ids, past in sequences:
             spans.append(Span(start=start, stop=start + len(token_ids), past=past))
             start += len(token_ids)
-        return PackedPass(spans, self._scratch, self._config.num_hidden_layers, keep)
+        return PackedPass(spans, self.backend, self._config.num_hidden_layers, keep)
 
     def _forward(self, sequences: Sequence[tuple[int, ...]], packed: PackedPass) -> Tensor:
         """Hidden states [rows, dim] of all rows of the pass, and of its padding."""

@@ -8,6 +8,8 @@
 Rows are [heads, tokens, dim]. Every encode returns what decode takes; decode returns the asked dtype.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,15 @@ E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 #: Halfway points between them; an x on one goes to the even code.
 E2M1_STEPS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
 E2M1_TIES_UP = (False, True, False, True, False, True, False)
+
+
+class PagedRows(NamedTuple):
+    """Keys or values in pages: codes [heads, pages, PAGE, ..], scales alike, and head scales."""
+
+    codec: str
+    codes: Tensor
+    scales: Tensor | None = None
+    head_scale: Tensor | None = None
 
 
 def token_scale(rows: Tensor, largest: float) -> Tensor:

@@ -6,7 +6,8 @@
 
 A tile of keys is one page. Partials cut the state at fixed tokens from its start, so a row's bits
 depend on its state and its question alone. int8 and e4m3 scales multiply scores and probabilities, not
-elements. Keys that a sliding window has passed are hidden by position.
+elements. Keys that a sliding window has passed are hidden by position; the first `skip` tokens are left
+out, for states whose first tokens are kept beside in full.
 """
 
 from typing import NamedTuple
@@ -16,21 +17,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.formats import decode_e4m3, decode_int8, decode_nvfp4
+from kernels.formats import PagedRows, decode_e4m3, decode_int8, decode_nvfp4
 from kernels.numerics import bf16_to_f32, e2m1_to_f32, e4m3_to_f32, mm
 from kernels.runtime import PAGE, SPLIT, STATE_WARPS, interpreted, tiles
 
 #: How the kernel reads a part: by the name of its codec.
 FORMATS = {"bf16": 0, "e4m3": 1, "nvfp4": 2, "int8": 3}
-
-
-class PagedRows(NamedTuple):
-    """Keys or values of all layers: codes [heads, pages, PAGE, ..], scales alike, and head scales."""
-
-    codec: str
-    codes: Tensor
-    scales: Tensor | None = None
-    head_scale: Tensor | None = None
 
 
 class Parts(NamedTuple):
@@ -63,6 +55,7 @@ def state_attention_reference(
     scaling: float,
     *,
     first: int = 0,
+    skip: int = 0,
     window: int | None = None,
     softcap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -73,6 +66,7 @@ def state_attention_reference(
     z = torch.einsum("thd,hnd->thn", query.double(), k) * scaling
     if softcap is not None:
         z = softcap * torch.tanh(z / softcap)
+    z[..., :skip] = -torch.inf
     if window is not None:
         passed = first + torch.arange(tokens)[None, :] <= positions[:, None] - window
         z = z.masked_fill(passed[:, None, :], -torch.inf)
@@ -112,7 +106,7 @@ def _load_rows(
 @triton.jit
 def _state_attention_kernel(
     Q, POS, K, KS, KG, V, VS, VG, PAGES, PO, PM, PL,
-    n_rows, n_tokens, n_pages, first, window, scaling, softcap,
+    n_rows, n_tokens, n_pages, first, skip, window, scaling, softcap,
     HK: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr,
     FMT_K: tl.constexpr, FMT_V: tl.constexpr, HAS_WINDOW: tl.constexpr, HAS_CAP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, SPLIT: tl.constexpr, INTERP: tl.constexpr,
@@ -151,7 +145,7 @@ def _state_attention_kernel(
             e = tl.exp(-2.0 * tl.abs(z) / softcap)
             capped = softcap * (1.0 - e) / (1.0 + e)
             z = tl.where(z >= 0, capped, -capped)
-        seen = inside[None, :]
+        seen = (inside & (j + t >= skip))[None, :]
         if HAS_WINDOW:
             seen = seen & (first + j + t[None, :] > position[:, None] - window)
         z = tl.where(seen, z, -1.0e30)
@@ -184,6 +178,7 @@ def state_attention(
     scaling: float,
     *,
     first: int = 0,
+    skip: int = 0,
     window: int | None = None,
     softcap: float | None = None,
     block: int = 64,
@@ -210,7 +205,7 @@ def state_attention(
         query, positions,
         keys.codes, _or(keys.scales, unused), _or(keys.head_scale, unused),
         values.codes, _or(values.scales, unused), _or(values.head_scale, unused),
-        pages, *parts, rows, tokens, n_pages, first, window or 0, scaling, softcap or 1.0,
+        pages, *parts, rows, tokens, n_pages, first, skip, window or 0, scaling, softcap or 1.0,
         kv_heads, heads // kv_heads, dim, FORMATS[keys.codec], FORMATS[values.codec],
         window is not None, softcap is not None, block, PAGE, SPLIT, interpreted(),
         num_warps=STATE_WARPS, num_stages=2,

@@ -52,7 +52,7 @@ def test_a_block_of_rows_is_cut_for_a_long_state_without_changing_the_answer(
 ) -> None:
     groups = tiny.groups(seed=3)
     plain = tiny.plain(tiny.build("llama"), groups)
-    monkeypatch.setattr("engine.attention.BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("engine.torch_attention.BLOCK_BYTES", 20_000)
     assert worst_difference(read(tiny.engine(tiny.build("llama")), groups), plain) < 1e-5
 
 

@@ -4,15 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.formats import encode_e4m3, encode_int8, encode_nvfp4
+from kernels.formats import PagedRows, encode_e4m3, encode_int8, encode_nvfp4
 from kernels.merge_parts import merge_parts, merge_parts_reference
 from kernels.runtime import PAGE
-from kernels.state_attention import (
-    PagedRows,
-    Parts,
-    state_attention,
-    state_attention_reference,
-)
+from kernels.state_attention import Parts, state_attention, state_attention_reference
 from kernels.suffix_attention import suffix_attention, suffix_attention_reference
 
 HEADS, KV_HEADS, DIM = 4, 2, 64
@@ -123,7 +118,7 @@ def test_a_question_alone_gets_the_bits_that_it_gets_among_others() -> None:
     assert torch.equal(case.read(last, LENGTHS[2:]), together[last])
 
 
-@pytest.mark.parametrize("features", [{"window": 40}, {"softcap": 2.0}])
+@pytest.mark.parametrize("features", [{"window": 40}, {"softcap": 2.0}, {"skip": 30}])
 def test_windows_and_caps_are_what_they_are_in_float64(features: dict[str, float]) -> None:
     case = Case("int8", "int8")
     ours, truth = case.read(slice(None), LENGTHS, **features).double(), case.truth(**features)
