@@ -20,6 +20,8 @@ from engine.types import LabelScores
 TILE_TOKENS = 4096
 #: Reads per product: always that many, padded, so that no read's bits depend on how many there are.
 TILE_READS = 16
+#: A multiple of what a processor computes at once: two vectors of 16 floats, at most.
+WHOLE_VECTORS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +78,16 @@ def read_labels(head: Head, hidden: Tensor, labels: Sequence[tuple[int, ...]]) -
         top, where = logits.max(dim=1)
         argmax = torch.where(top > best, where + start, argmax)
         best = torch.maximum(best, top)
-        normaliser = torch.logaddexp(normaliser, torch.logsumexp(logits, dim=1))
+        normaliser = _logaddexp(normaliser, torch.logsumexp(logits, dim=1))
     log_probs = (picked - normaliser[rows]).tolist()
     return _scores(log_probs, argmax.tolist()[: len(labels)], labels)
+
+
+def _logaddexp(left: Tensor, right: Tensor) -> Tensor:
+    """Of two vectors [reads], in whole vectors: torch gives other bits in the rest that fills none."""
+    reads = len(left)
+    padding = (0, -reads % WHOLE_VECTORS)
+    return torch.logaddexp(functional.pad(left, padding), functional.pad(right, padding))[:reads]
 
 
 def _scores(
