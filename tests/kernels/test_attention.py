@@ -39,6 +39,11 @@ def paged(rows: Tensor, codec: str, order: list[int]) -> PagedRows:
     return PagedRows(codec, lay(codes), lay(scales))
 
 
+def _of_own(features: dict[str, int | float | None]) -> dict[str, int | float | None]:
+    """What concerns a question's own tokens too; only a state's are skipped."""
+    return {name: value for name, value in features.items() if name != "skip"}
+
+
 class Case:
     """One state in pages, and packed questions about it."""
 
@@ -73,7 +78,7 @@ class Case:
             lengths,
             SCALING,
             block=BLOCK,
-            **features,  # type: ignore[arg-type]
+            **_of_own(features),  # type: ignore[arg-type]
         )
         return merge_parts(state, own)
 
@@ -94,7 +99,7 @@ class Case:
             self.values,
             LENGTHS,
             SCALING,
-            **features,  # type: ignore[arg-type]
+            **_of_own(features),  # type: ignore[arg-type]
         )
         lse = torch.stack([state[1], own[1]])
         weights = torch.softmax(lse, dim=0)[..., None]
