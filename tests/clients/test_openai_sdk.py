@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
@@ -97,8 +98,33 @@ def test_errors_are_the_sdks_own_classes(client: OpenAI, server: Address) -> Non
         )
 
 
-def test_a_call_that_may_be_tried_again_is(client: OpenAI) -> None:
-    """A 504 is one: the same key finds the same decision when it is there."""
+class BusyOnce(httpx2.HTTPTransport):
+    """Says once what our server says when its queue is full, and passes everything else on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts: list[str] = []
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.attempts.append(request.headers["x-stainless-retry-count"])
+        if len(self.attempts) == 1:
+            return httpx2.Response(429, headers={"Retry-After": "1"}, request=request)
+        return super().handle_request(request)
+
+
+def test_a_call_is_tried_again_when_we_say_so(server: Address) -> None:
+    transport = BusyOnce()
+    with OpenAI(
+        base_url=f"{server.url}/v1",
+        api_key=server.api_key,
+        http_client=httpx2.Client(transport=transport),
+    ) as client:
+        decision = client.decisions.create(model="default", input="a", questions=QUESTIONS)
+    assert len(decision.answers) == 3
+    assert transport.attempts == ["0", "1"]
+
+
+def test_who_does_not_want_to_wait_gets_an_address(client: OpenAI) -> None:
     impatient = {"Prefer": "wait=0"}
     waiting = client.decisions.with_raw_response.create(
         model="default", input="a", questions=QUESTIONS, extra_headers=impatient
