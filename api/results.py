@@ -26,6 +26,9 @@ from decisions.types import ItemStatus, Json, QuestionSet
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], responses=PROBLEMS)
 
+#: The largest number of a line.
+MAX_LINE = (1 << 31) - 1
+
 #: Items that are read at a time.
 PAGE = 500
 
@@ -42,7 +45,9 @@ async def read_results(
     batch_id: str,
     tenant: TenantDep,
     resources: ResourcesDep,
-    after_line: Annotated[int, Query(ge=0, description="Leaves out lines up to this one")] = 0,
+    after_line: Annotated[
+        int, Query(ge=0, le=MAX_LINE, description="Leaves out lines up to this one")
+    ] = 0,
 ) -> StreamingResponse:
     """One JSON object a line: `custom_id`, `line`, `status`, `answers`, `decisions`, `error`, and more."""
     key = uuid_of(BATCH, batch_id)

@@ -90,3 +90,10 @@ def test_what_happened_to_the_rest_of_an_expired_batch_is_in_its_results(
     assert [row["status"] for row in rows] == ["done"] * 2 + ["expired"] * 4
     assert rows[-1]["error"]["code"] == "batch_expired"
     assert api.batch(batch["id"])["status"] == "expired"
+
+
+@pytest.mark.parametrize("line", [-1, 1 << 31, 1 << 63])
+def test_a_line_that_cannot_be_is_refused(api: Api, line: int) -> None:
+    batch = api.submit(ITEMS[:1])
+    path = f"/v1/batches/{batch['id']}/results"
+    assert api.client.get(path, params={"after_line": line}).status_code == 422
