@@ -163,6 +163,8 @@ class Messages:
         true = rng.random() < 0.5
         others = [t for t in m.domain.topics if t is not m.topic]
         topic = m.topic if true else rng.choice(others)
+        if len(others) > 2 and rng.random() < 0.3:
+            return self._is_one_of(m, others, rng)
         called = rng.choice((topic.name, topic.description))
         if rng.random() < 0.4:
             return noul(
@@ -180,6 +182,19 @@ class Messages:
             )
         )
         return noul(rng, text.format(called), (None, None), true)
+
+    def _is_one_of(self, m: Message, others: list[Topic], rng: random.Random) -> Question:
+        """A side that names several things, of which one is enough."""
+        true = rng.random() < 0.5
+        named = rng.sample(others, 2) + ([m.topic] if true else [others[-1]])
+        rng.shuffle(named)
+        first, second, third = (t.description for t in named)
+        said = f"{first}; {second}; or {third}"
+        if rng.random() < 0.5:
+            return noul(
+                rng, rng.choice(("Is it one of these?", "")), (said, "something else"), true
+            )
+        return noul(rng, f"Is this about one of these: {said}?", (None, None), true)
 
     def _domain(self, m: Message, rng: random.Random) -> Question:
         others = rng.sample(

@@ -205,8 +205,8 @@ class Student(nn.Module):
                 (part.b.detach() * self.scale).to(torch.bfloat16).contiguous()
             )
         for i, probe in enumerate(self.probes):
-            tensors[f"probe.{i}.weight"] = probe.weight.detach()
-            tensors[f"probe.{i}.bias"] = probe.bias.detach()
+            for name, value in probe.state_dict().items():
+                tensors[f"probe.{i}.{name}"] = value.detach()
         path.parent.mkdir(parents=True, exist_ok=True)
         save_file(tensors, path, metadata=metadata)
 
@@ -217,8 +217,7 @@ class Student(nn.Module):
             part.b.data.copy_(tensors[f"{name}.lora_B.weight"].float() / self.scale)
         for i, probe in enumerate(self.probes):
             if f"probe.{i}.weight" in tensors:
-                probe.weight.data.copy_(tensors[f"probe.{i}.weight"])
-                probe.bias.data.copy_(tensors[f"probe.{i}.bias"])
+                probe.load_state_dict({n: tensors[f"probe.{i}.{n}"] for n in probe.state_dict()})
 
 
 def _merge(weights: dict[str, Tensor], folder: Path) -> None:

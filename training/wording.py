@@ -77,6 +77,27 @@ URGENT: tuple[tuple[str, Sides], ...] = (
     ("Does this need an answer today?", ("an emergency or a deadline within a day", "it has time")),
     ("Should it be put before others?", ("time is short", "there is no hurry")),
     ("Does the writer press for time?", ("wants it now or by tomorrow", "gives a week or more")),
+    (
+        "Must somebody act today?",
+        (
+            "danger, an attack or a crime going on, a loss that grows by the hour, or a date that is today or tomorrow",
+            "an ordinary matter that may take several days",
+        ),
+    ),
+    (
+        "Is this an emergency or nearly one?",
+        (
+            "health, safety or property is at stake, somebody is stranded, or time runs out within a day",
+            "a question, a wish, a complaint or praise without any time pressure",
+        ),
+    ),
+    (
+        "Put it at the top of the queue?",
+        (
+            "harm, theft or an outage that is happening, or a deadline before tomorrow night",
+            "nothing bad happens if the reply comes in a few days, however angry the writer is",
+        ),
+    ),
     ("Is there a deadline soon?", ("within hours or a day", "later or none")),
 )
 URGENCY_LEVELS = (
