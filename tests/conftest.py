@@ -22,6 +22,8 @@ from decisions.database import migrate
 
 # Before torch is imported by any test: active waiting on a busy machine is many times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Before triton is, which transformers does: the kernels' tests run in its interpreter.
+os.environ["TRITON_INTERPRET"] = "1"
 
 #: Speed over safety: a test's database need not survive a power cut.
 POSTGRES_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

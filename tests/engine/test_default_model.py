@@ -30,10 +30,11 @@ from engine.config import EngineConfig
 from engine.engine import load_engine
 from engine.models import find_model
 from engine.tokenizer import load_tokenizer
+imported = time.process_time()
 cache = Path(sys.argv[1])
 load_engine(EngineConfig(cache_dir=cache, threads=1))
 load_tokenizer(find_model("default", cache_dir=cache))
-print(time.process_time())
+print(imported, time.process_time() - imported)
 """
 
 
@@ -105,15 +106,15 @@ def test_the_tokenizer_keeps_text_and_template(tokenizer: Any) -> None:
     assert tokenizer.encode("<|im_start|>") == [1]
 
 
-def test_a_second_start_takes_under_five_seconds(default_model: ModelFolder) -> None:
-    """Processor time of a fresh process, imports included; the best of up to three, as other work
-    on the machine slows even that."""
+def test_a_second_start_loads_in_less_time_than_its_imports_take(
+    default_model: ModelFolder,
+) -> None:
+    """Importing torch and transformers takes about two seconds on a quiet machine, so a start takes
+    under five. Compared within one process, as other work slows even processor time."""
     command = [sys.executable, "-c", START, str(default_model.path.parents[1])]
-    starts = (
-        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(3)
-    )
-    assert any(seconds < 5 for seconds in starts)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    imported, loaded = (float(seconds) for seconds in done.stdout.split())
+    assert loaded < imported
 
 
 def test_the_engine_says_which_model_it_reads(default_model: ModelFolder) -> None:
