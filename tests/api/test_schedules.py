@@ -66,7 +66,8 @@ def test_a_schedule_is_made_listed_read_and_deleted(api: Api) -> None:
 
 def test_lists_are_paged_newest_first(api: Api) -> None:
     ids = [create(api)["id"] for _ in range(5)]
-    seen, after = [], {}
+    seen: list[str] = []
+    after: dict[str, str] = {}
     while True:
         page = api.client.get("/v1/schedules", params={"limit": 2} | after).json()
         seen += [s["id"] for s in page["data"]]
