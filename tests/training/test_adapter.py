@@ -13,7 +13,7 @@ from training.bank import load
 from training.export import export
 from training.messages import Messages
 from training.packing import Packer
-from training.student import MATRICES, Student
+from training.student import MATRICES, Frozen, Layer, Student
 
 FOLDER = Path(__file__).parents[2] / "engine" / "manifests" / "smollm2-135m-decisions"
 
@@ -41,8 +41,10 @@ def test_the_engine_merges_it_to_the_weights_that_were_evaluated(
     theirs = load_model(folder, torch.float32, torch.device("cpu"))
     for number in (0, 10, 29):
         layer = merged.layers[number]
+        assert isinstance(layer, Layer)
         parts = (layer.q, layer.k, layer.v, layer.o, layer.gate, layer.up, layer.down)
         for name, part in zip(MATRICES, parts, strict=True):
+            assert isinstance(part, Frozen)
             weight = theirs.get_submodule(f"model.layers.{number}.{name}").get_parameter("weight")
             assert torch.allclose(weight, part.weight, atol=1e-5), name
 
