@@ -69,7 +69,7 @@ def test_lists_are_paged_newest_first(api: Api) -> None:
     seen: list[str] = []
     after: dict[str, str] = {}
     while True:
-        page = api.client.get("/v1/schedules", params={"limit": 2} | after).json()
+        page = api.client.get("/v1/schedules", params={"limit": "2", **after}).json()
         seen += [s["id"] for s in page["data"]]
         if not page["has_more"]:
             break
