@@ -15,7 +15,7 @@ from pathlib import Path
 from engine.convert import CONVERSION, convert_once
 from engine.errors import ChecksumMismatch, ModelNotFound, PackageMissing
 
-DEFAULT_MODEL = "smollm2-135m-instruct"
+DEFAULT_MODEL = "smollm2-135m-decisions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,9 @@ def _manifests() -> Path:
 
 def _packaged(manifest: Manifest, cache_dir: Path, adapter: str | None) -> ModelFolder:
     chosen = adapter or (str(_manifests() / manifest.adapter) if manifest.adapter else None)
-    target = (
-        cache_dir.expanduser() / "models" / f"{manifest.name}-{manifest.sha256[:12]}-{CONVERSION}"
-    )
+    # Named by the base alone: an adapter is merged when the model is loaded.
+    base = f"{manifest.package}-{manifest.sha256[:12]}-{CONVERSION}"
+    target = cache_dir.expanduser() / "models" / base
     convert_once(manifest.name, target, lambda: _checked_source(manifest))
     adapter_path = _adapter_folder(chosen)
     revision = _digest(manifest.sha256, CONVERSION, *_adapter_hashes(adapter_path))

@@ -55,7 +55,7 @@ def test_tickets_are_decided_by_the_default_model_and_can_be_audited(start: Star
     decision = running.client.get(f"/v1/decisions/{results[0]['decisions']['team']}")
     assert decision["custom_id"] == tickets[0]["custom_id"]
     assert decision["state"] == tickets[0]["state"]
-    assert decision["model"]["name"] == "SmolLM2-135M-Instruct"
+    assert decision["model"]["name"] == "SmolLM2-135M-Decisions"
     assert "Question: Which team should answer this ticket?\nA: billing" in json.dumps(
         decision["prompt"], ensure_ascii=False
     ).replace("\\n", "\n")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from engine.config import EngineConfig
 from engine.engine import load_engine
+from engine.loading import load_model
 from engine.models import ModelFolder
 from engine.tokenizer import load_tokenizer
 from engine.types import Group, Suffix
@@ -62,7 +62,7 @@ def test_reads_of_the_default_model_equal_each_whole_prompt_alone(
     config = EngineConfig(cache_dir=default_model.path.parents[1], dtype="float32")
     engine = load_engine(config)
     groups = ticket_groups(tokenizer)
-    plain_model = AutoModelForCausalLM.from_pretrained(default_model.path, dtype=torch.float32)
+    plain_model = load_model(default_model, torch.float32, torch.device("cpu"))
     for group, plain in zip(engine.read(groups), tiny.plain(plain_model, groups), strict=True):
         for ours, truth in zip(group.scores, plain, strict=True):
             assert ours.argmax_id == truth.argmax_id
@@ -119,5 +119,5 @@ def test_a_second_start_loads_in_less_time_than_its_imports_take(
 
 def test_the_engine_says_which_model_it_reads(default_model: ModelFolder) -> None:
     info = load_engine(EngineConfig(cache_dir=default_model.path.parents[1])).info
-    assert (info.model, info.context_tokens) == ("SmolLM2-135M-Instruct", 8192)
+    assert (info.model, info.context_tokens) == ("SmolLM2-135M-Decisions", 8192)
     assert info.revision == default_model.revision
