@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from threading import Event
 
 import psycopg
 import pytest
@@ -9,6 +10,7 @@ from cli.embedded import EmbeddedPostgres, EmbeddedValkey
 from decisions.database import sync_engine, transaction
 from decisions.tables import metadata
 from tests.api.served import Api, StandInWorker, client_of, make_key, served
+from workers.patience import patiently
 
 _ALL_TABLES = ", ".join(table.name for table in metadata.sorted_tables)
 
@@ -39,10 +41,17 @@ def settings(shared_settings: Settings, database: Engine, redis_url: str) -> Set
 def database(shared_settings: Settings) -> Iterator[Engine]:
     """Empty, as after the migration."""
     engine = sync_engine(shared_settings.database_url)
+    try:
+        # An API that is starting reads some of the tables, in another order: they may deadlock.
+        patiently(lambda: _empty(engine), seconds=20, stopping=Event())
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _empty(engine: Engine) -> None:
     with transaction(engine) as connection:
         connection.execute(text(f"TRUNCATE {_ALL_TABLES} RESTART IDENTITY"))
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture
